@@ -12,11 +12,16 @@ SUITES = (
     "engine",
     "archives",
     "api",
+    "local_start",
     "docker",
+    "kubernetes",
     "proxy",
     "hostile",
     "wake",
     "dashboard",
+    "rolling",
+    "kubernetes_scale",
+    "crowd",
 )
 
 

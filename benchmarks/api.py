@@ -17,18 +17,21 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import uvloop
 from benchmarks.database import migrated_database
-from tests.support.site import API, open_site
+from tests.support.site import API, BOUNDLESS, open_site
 from tests.support.stores import World
 
 from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role as DatabaseRole
 from codehub.adapters.postgres.connect import open_pool
+from codehub.adapters.postgres.credentials import PostgresCredentials
+from codehub.adapters.postgres.doors import PostgresDoors
 from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.adapters.system.machine import SystemClock
@@ -60,7 +63,7 @@ class Caller:
 
     def __init__(self, address: str, authorization: str) -> None:
         self._host, self._port = address.removeprefix("http://").split(":")
-        self._authorization = authorization
+        self._key = f"Authorization: {authorization}"
 
     async def __aenter__(self) -> "Caller":
         self._reader, self._writer = await asyncio.open_connection(
@@ -71,11 +74,14 @@ class Caller:
     async def __aexit__(self, *_: object) -> None:
         self._writer.close()
 
-    async def call(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
+    async def call(
+        self, method: str, path: str, body: Any = None, *, key: str | None = None
+    ) -> tuple[int, bytes]:
+        """`key`: the header that says who asks, for this request alone."""
         content = b"" if body is None else json.dumps(body).encode()
         kind = "Content-Type: application/json\r\n" if body is not None else ""
         self._writer.write(
-            f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\nAuthorization: {self._authorization}\r\n{kind}"
+            f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\n{key or self._key}\r\n{kind}"
             f"Content-Length: {len(content)}\r\n\r\n".encode()
             + content
         )
@@ -85,9 +91,7 @@ class Caller:
         return int(head[9:12]), answer
 
     async def listen(self, path: str) -> AsyncIterator[bytes]:
-        self._writer.write(
-            f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\nAuthorization: {self._authorization}\r\n\r\n".encode()
-        )
+        self._writer.write(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n{self._key}\r\n\r\n".encode())
         while True:
             yield await self._reader.readuntil(b"\n\n")
 
@@ -105,13 +109,15 @@ async def measure() -> None:
                 again = await closed_loop(address, token, path)
                 ours = statistics.mean((rate, again))
                 print(
-                    f"list of {ROWS} full objects: {ours:.0f}/s, JupyterHub {peer:.0f}/s: {ours / peer:.1f}x (target 10x)"
+                    f"list of {ROWS} full objects: {ours:.0f}/s, JupyterHub {peer:.0f}/s: "
+                    f"{ours / peer:.1f}x (target 10x)"
                 )
         spans = await open_loop(address, token, path)
         print(f"list at {OPEN_RATE}/s, open loop: {format_spans(spans)} (target p99 under 50 ms)")
         spans, took_s = await while_starting(address, token, ids)
         print(
-            f"one workspace while {AT_ONCE} start at once ({took_s:.1f} s): {format_spans(spans)} (target p99 under 100 ms)"
+            f"one workspace while {AT_ONCE} start at once ({took_s:.1f} s): {format_spans(spans)} (target "
+            "p99 under 100 ms)"
         )
         spans = await commit_to_event(address, token, ids)
         print(f"commit to event at {LISTENERS} listeners: {format_spans(spans)} (target p99 under 200 ms)")
@@ -119,14 +125,17 @@ async def measure() -> None:
 
 def format_spans(spans: list[float]) -> str:
     cuts = statistics.quantiles(spans, n=100)
-    return f"p50 {cuts[49] * 1000:.1f} ms, p99 {cuts[98] * 1000:.1f} ms, max {max(spans) * 1000:.1f} ms of {len(spans)}"
+    return (
+        f"p50 {cuts[49] * 1000:.1f} ms, p99 {cuts[98] * 1000:.1f} ms, max {max(spans) * 1000:.1f} ms of "
+        f"{len(spans)}"
+    )
 
 
 async def closed_loop(address: str, token: str, path: str) -> float:
     """Return answers per second on a few connections."""
     done = 0
 
-    async def one(until: float) -> None:
+    async def call_until(until: float) -> None:
         nonlocal done
         async with Caller(address, token) as caller:
             while time.perf_counter() < until:
@@ -137,7 +146,7 @@ async def closed_loop(address: str, token: str, path: str) -> float:
     async with Caller(address, token) as caller:
         await caller.call("GET", path)
     began = time.perf_counter()
-    await asyncio.gather(*(one(began + CLOSED_S) for _ in range(CONNECTIONS)))
+    await asyncio.gather(*(call_until(began + CLOSED_S) for _ in range(CONNECTIONS)))
     return done / (time.perf_counter() - began)
 
 
@@ -149,7 +158,7 @@ async def open_loop(
     opened: list[Caller] = []
     spans: list[float] = []
 
-    async def one(due: float) -> None:
+    async def call_once(due: float) -> None:
         if free.empty():
             caller = await Caller(address, token).__aenter__()
             opened.append(caller)
@@ -165,7 +174,7 @@ async def open_loop(
     for number in range(int(seconds * rate)):
         due = began + number / rate
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        tasks.append(asyncio.create_task(one(due)))
+        tasks.append(asyncio.create_task(call_once(due)))
     await asyncio.gather(*tasks)
     for caller in opened:
         await caller.__aexit__()
@@ -273,9 +282,12 @@ async def serve() -> None:
             PostgresControllerStore(pool, sent),
             hints,
             PostgresAccess(api_pool),
+            PostgresDoors(api_pool),
+            PostgresCredentials(api_pool),
         )
         limits = Limits(per_user=1000, total=1000)
-        async with open_site(world, controlled=True, limits=limits, boot_s=0.3) as site:
+        ceilings = replace(BOUNDLESS, streams=LISTENERS)
+        async with open_site(world, controlled=True, limits=limits, ceilings=ceilings, boot_s=0.3) as site:
             client = await site.program("bench")
             ids = []
             for number in range(ROWS):
@@ -303,7 +315,9 @@ c.JupyterHub.authenticator_class = "dummy"
 c.Authenticator.allow_all = True
 c.JupyterHub.log_level = "ERROR"
 c.JupyterHub.services = [{{"name": "bench", "api_token": "{token}"}}]
-c.JupyterHub.load_roles = [{{"name": "bench", "scopes": ["admin:users", "list:users"], "services": ["bench"]}}]
+c.JupyterHub.load_roles = [
+    {{"name": "bench", "scopes": ["admin:users", "list:users"], "services": ["bench"]}}
+]
 """
 
 

@@ -122,7 +122,8 @@ async def compare(corpus: Corpus, directory: Path, repetitions: int) -> None:
         await timed("restore", lambda: ours.restore(keys[0]))
     await ours.give_back(corpus)
     print(
-        f"corpus: {corpus.bytes / _MB:.0f} MB in {corpus.files} files, compressing to {packed / corpus.bytes:.0%}"
+        f"corpus: {corpus.bytes / _MB:.0f} MB in {corpus.files} files, compressing to "
+        f"{packed / corpus.bytes:.0%}"
     )
     _report(
         "archive, read back",
@@ -184,8 +185,8 @@ def memory(directory: Path) -> None:
         _measure_growth(directory, 2_000 * _MB, 40_000),
     )
     print(
-        f"resident memory at its peak: {small / _MB:.0f} MB with a home of 100 MB, {large / _MB:.0f} MB with one of 2 GB"
-        f" -> grows by {(large - small) / _MB:.0f} MB (target: at most {GROWTH_MB_MAX})"
+        f"resident memory at its peak: {small / _MB:.0f} MB with a home of 100 MB, {large / _MB:.0f} MB with "
+        f"one of 2 GB -> grows by {(large - small) / _MB:.0f} MB (target: at most {GROWTH_MB_MAX})"
     )
 
 

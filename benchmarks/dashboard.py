@@ -38,7 +38,8 @@ window.EventSource = class extends Native {
 addEventListener("DOMContentLoaded", () => new MutationObserver((changes) => {
   for (const change of changes) for (const one of change.addedNodes) {
     const words = one.querySelector?.(".about")?.textContent;
-    if (words?.startsWith("update-")) requestAnimationFrame(() => { // what is posted now comes right after the frame
+    if (words?.startsWith("update-")) requestAnimationFrame(() => {
+      // What is posted now comes right after the frame.
       const after = new MessageChannel();
       after.port1.onmessage = () => { window.painted[words] ??= clock(); };
       after.port2.postMessage(0);
@@ -64,17 +65,20 @@ async def measure(address: str) -> None:
         ids = [await _make(api, number) for number in range(ROWS)]
         requests, kilobytes = await first_paint(browser, address)
         print(
-            f"first paint, {ROWS} workspaces: {requests} requests of {FIRST_REQUESTS_MAX}, {kilobytes:.0f} KB of {FIRST_KB_MAX:.0f} KB"
+            f"first paint, {ROWS} workspaces: {requests} requests of {FIRST_REQUESTS_MAX}, {kilobytes:.0f} "
+            f"KB of {FIRST_KB_MAX:.0f} KB"
         )
         print(f"  ratio to the limit: {requests / FIRST_REQUESTS_MAX:.2f}, {kilobytes / FIRST_KB_MAX:.2f}")
         of_event, of_request = await updates(browser, address, api, ids)
         for name, latencies_ms in (("event", of_event), ("request", of_request)):
             p50, worst = statistics.median(latencies_ms), max(latencies_ms)
             print(
-                f"painted after its {name}: p50 {p50:.0f} ms, p95 {_p95(latencies_ms):.0f} ms, worst {worst:.0f} ms of {UPDATES}"
+                f"painted after its {name}: p50 {p50:.0f} ms, p95 {_p95(latencies_ms):.0f} ms, worst "
+                f"{worst:.0f} ms of {UPDATES}"
             )
         print(
-            f"  ratio to the limit of {PAINT_MS_MAX:.0f} ms after the event: p95 {_p95(of_event) / PAINT_MS_MAX:.2f}"
+            f"  ratio to the limit of {PAINT_MS_MAX:.0f} ms after the event: p95 "
+            f"{_p95(of_event) / PAINT_MS_MAX:.2f}"
         )
 
 

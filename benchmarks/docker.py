@@ -1,4 +1,5 @@
-"""The real data plane's cost: starts, processor time, archives to S3 and looks, each beside the bare calls, on Docker, the light image and SeaweedFS.
+"""The real data plane's cost: starts, processor time, archives to S3 and looks, each
+beside the bare calls, on Docker, the light image and SeaweedFS.
 
 `python -m benchmarks.docker [--starts 20] [--size 1000000000] [--many 200]`
 """
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -48,8 +49,8 @@ from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import InstanceBackend, Resources, Spec, StorageBackend
+from codehub.engine.backends import Backends
 from codehub.engine.observe import Observer
-from codehub.engine.platforms import Platforms
 from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home, ignore_progress
 from codehub.service.workspaces import WorkspaceService
@@ -74,7 +75,12 @@ async def main_async(asked: argparse.Namespace) -> None:
 
 
 async def measure_starts(engine: TestEngine, s3: S3Server, count: int) -> None:
-    async with running_codehub(await s3.new_bucket()) as (service, api, pid):
+    settings = {
+        "CODEHUB_INSTANCE_BACKEND": "local-docker",
+        "CODEHUB_HELPER_IMAGE": BASE,
+        "CODEHUB_ARCHIVE_URL": f"s3://{await s3.new_bucket()}/bench",
+    }
+    async with running_codehub(settings) as (service, api, pid):
         workspace_id = SystemIdentity().new_id()
         await service.create(workspace_id, spec(workspace_id, DesiredState.STANDBY), BY)
         await arrives(api, workspace_id, Phase.STANDBY)
@@ -94,11 +100,14 @@ async def measure_starts(engine: TestEngine, s3: S3Server, count: int) -> None:
             await arrives(api, workspace_id, Phase.STANDBY)
     mine, other = statistics.median(ours), statistics.median(bare)
     print(
-        f"wish RUNNING to observed RUNNING: p50 of {count}: {mine * 1000:.0f} ms, bare create, start and first answer:"
-        f" {other * 1000:.0f} ms -> {mine / other:.2f}x (target: at most 1.25)"
+        f"wish RUNNING to observed RUNNING: p50 of {count}: {mine * 1000:.0f} ms, bare create, start and "
+        f"first answer: {other * 1000:.0f} ms -> {mine / other:.2f}x (target: at most 1.25)"
     )
     print(
-        f"processor time of codehub per start, of {count} in turn: {statistics.mean(spent) * 1000:.1f} ms (target: at most 15)",
+        (
+            f"processor time of codehub per start, of {count} in turn: {statistics.mean(spent) * 1000:.1f} "
+            "ms (target: at most 15)"
+        ),
         flush=True,
     )
 
@@ -125,9 +134,9 @@ def bare_start(engine: TestEngine) -> float:
     return took
 
 
-def answers(port: int) -> bool:
+def answers(port: int, host: str = "127.0.0.1") -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", port), 1) as connection:
+        with socket.create_connection((host, port), 1) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             return connection.recv(16).startswith(b"HTTP/1.1 200")
     except OSError:
@@ -135,21 +144,16 @@ def answers(port: int) -> bool:
 
 
 @asynccontextmanager
-async def running_codehub(bucket: str) -> AsyncIterator[tuple[WorkspaceService, PostgresApiStore, int]]:
+async def running_codehub(
+    settings: Mapping[str, str],
+) -> AsyncIterator[tuple[WorkspaceService, PostgresApiStore, int]]:
     """Run `codehub up`, and yield a service beside it, and the process's id."""
     with tempfile.TemporaryDirectory(prefix="codehub-bench-", dir="/var/tmp") as place:
-        settings = {
-            "CODEHUB_DATA_DIR": place,
-            "CODEHUB_PORT": "0",
-            "CODEHUB_INSTANCE_BACKEND": "local-docker",
-            "CODEHUB_HELPER_IMAGE": BASE,
-            "CODEHUB_ARCHIVE_URL": f"s3://{bucket}/bench",
-        }
         program = Path(sys.executable).with_name("codehub")
         process = await asyncio.create_subprocess_exec(
             program,
             "up",
-            env={**os.environ, **settings},
+            env={**os.environ, "CODEHUB_DATA_DIR": place, "CODEHUB_PORT": "0", **settings},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )
@@ -174,7 +178,9 @@ async def running_codehub(bucket: str) -> AsyncIterator[tuple[WorkspaceService, 
 
 
 def processor_s(pid: int) -> float:
-    """Return what this process has used, to the nanosecond; PostgreSQL has processes of its own, as has Docker."""
+    """Return what this process has used, to the nanosecond;
+    PostgreSQL has processes of its own, as has Docker.
+    """
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
@@ -210,18 +216,16 @@ async def measure_archive(engine: TestEngine, s3: S3Server, size: int) -> None:
                 os.sync()
                 other = await timed(lambda: asyncio.to_thread(_tar, path, Path(place) / "peer.tar.zst"))
                 os.sync()
-                mine = await timed(
-                    lambda: storage.archive(home, volume_id, uuid4(), ignore_progress, _always)
-                )
+                mine = await timed(lambda: storage.archive(home, volume_id, uuid4(), ignore_progress, always))
                 if turn:
                     peer.append(other)
                     ours.append(mine)
         await storage.delete_volume(home, volume_id)
     mine, other = statistics.median(ours), statistics.median(peer)
     print(
-        f"archive of {size / _MB:.0f} MB from a volume to S3, read back: {mine:.2f} s ({size / _MB / mine:.0f} MB/s),"
-        f" tar | zstd -3 -T0: {other:.2f} s ({size / _MB / other:.0f} MB/s), medians of 3"
-        f" -> {other / mine:.2f}x (target: at least 0.5)",
+        f"archive of {size / _MB:.0f} MB from a volume to S3, read back: {mine:.2f} s "
+        f"({size / _MB / mine:.0f} MB/s), tar | zstd -3 -T0: {other:.2f} s ({size / _MB / other:.0f} MB/s), "
+        f"medians of 3 -> {other / mine:.2f}x (target: at least 0.5)",
         flush=True,
     )
 
@@ -230,7 +234,7 @@ def _tar(path: Path, target: Path) -> None:
     subprocess.run(["bash", "-c", f"tar -C {path} -cf - . | zstd -3 -T0 -q -f -o {target}"], check=True)
 
 
-async def _always() -> datetime:
+async def always() -> datetime:
     return datetime.now(UTC)
 
 
@@ -250,11 +254,11 @@ async def measure_looks(engine: TestEngine, s3: S3Server, count: int) -> None:
             async with gate:
                 home = Home(spec.workspace_id, "")
                 await instances.start(spec, await storage.provision(home))
-                await storage.create_empty_archive(home, uuid4(), _always)
+                await storage.create_empty_archive(home, uuid4(), always)
 
         await asyncio.gather(*(furnish(spec) for spec in specs))
         observer = Observer(
-            Platforms({InstanceBackend.LOCAL_DOCKER: instances}, {StorageBackend.DOCKER_VOLUME: storage}),
+            Backends({InstanceBackend.LOCAL_DOCKER: instances}, {StorageBackend.DOCKER_VOLUME: storage}),
             SystemClock(),
         )
         connection = storage._engine
@@ -286,8 +290,9 @@ async def measure_looks(engine: TestEngine, s3: S3Server, count: int) -> None:
                     taken[name].append(took)
     mine, other = statistics.median(taken["ours"]), statistics.median(taken["bare"])
     print(
-        f"a look at {count} running containers (asked for their health where none answered within a second), volumes and archives: {mine * 1000:.0f} ms,"
-        f" the bare lists: {other * 1000:.0f} ms, medians of 10 -> {mine / other:.2f}x (target: at most 2)",
+        f"a look at {count} running containers (asked for their health where none answered within a "
+        f"second), volumes and archives: {mine * 1000:.0f} ms, the bare lists: {other * 1000:.0f} ms, "
+        f"medians of 10 -> {mine / other:.2f}x (target: at most 2)",
         flush=True,
     )
 

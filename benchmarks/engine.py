@@ -20,8 +20,9 @@ import asyncpg
 from benchmarks.database import migrated_database
 from benchmarks.fill import fill
 
+from codehub.adapters.memory.contents import Disk
 from codehub.adapters.memory.instances import MemoryInstance, MemoryInstances
-from codehub.adapters.memory.storage import Disk, MemoryStorage
+from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import ConnectArgs, Role, open_pool
@@ -31,8 +32,8 @@ from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemR
 from codehub.core.access import Role as UserRole
 from codehub.core.operations import Phase
 from codehub.core.workspace import InstanceBackend, Resources, Spec, StorageBackend
+from codehub.engine.backends import Backends
 from codehub.engine.controller import WorkspaceController
-from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
 from codehub.engine.wakeups import Wakeup
 from codehub.ports.instances import InstanceSpec
@@ -67,7 +68,7 @@ class Plane:
 
         self.storage = MemoryStorage(now=lambda: datetime.now(UTC), identity=SystemIdentity(), faults=slow)
         self.instances = MemoryInstances(self.storage, clock=self.clock, boot_s=boot_s, faults=slow)
-        self.platforms = Platforms(
+        self.backends = Backends(
             {InstanceBackend.LOCAL_DOCKER: self.instances}, {StorageBackend.DOCKER_VOLUME: self.storage}
         )
 
@@ -85,7 +86,7 @@ class Plane:
         self.access = PostgresAccess(api_pool)
         system = System(self.clock, SystemRandomness(), SystemIdentity(), self.tasks)
         controller = WorkspaceController(
-            "bench", PostgresControllerStore(pool, hints), self.platforms, hints, system
+            "bench", PostgresControllerStore(pool, hints), self.backends, hints, system
         )
         try:
             yield api, controller
@@ -136,8 +137,8 @@ async def many_starts(api: PostgresApiStore) -> None:
     await until_running(api, ids, poll_s=0.03)
     took, spent = time.monotonic() - began, time.process_time() - cpu
     print(
-        f"{AT_ONCE} at once, {ACTUATOR_S * 1000:.0f} ms actuators: all RUNNING after {took:.2f} s (target: 1), "
-        f"{spent / AT_ONCE * 1000:.1f} ms of processor each (target: at most 8)"
+        f"{AT_ONCE} at once, {ACTUATOR_S * 1000:.0f} ms actuators: all RUNNING after {took:.2f} s (target: "
+        f"1), {spent / AT_ONCE * 1000:.1f} ms of processor each (target: at most 8)"
     )
 
 
@@ -170,8 +171,8 @@ async def measure_passes(size: int) -> None:
         admin = await asyncpg.connect(**connect_args)
         await fill(admin, size)
         await admin.execute(
-            "UPDATE workspaces SET home_ctx = jsonb_build_object('volume_id', id, 'restore_marker', null, 'dirty', true) "
-            "WHERE phase IN ('RUNNING', 'STANDBY')"
+            "UPDATE workspaces SET home_ctx = jsonb_build_object('volume_id', id, 'restore_marker', null, "
+            "'dirty', true) WHERE phase IN ('RUNNING', 'STANDBY')"
         )
         await admin.execute("VACUUM ANALYZE workspaces")
         await admin.close()

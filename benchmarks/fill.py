@@ -7,7 +7,8 @@ if TYPE_CHECKING:
 
 _PEOPLE = """
 INSERT INTO users (id, username, password_hash, role)
-SELECT gen_random_uuid(), 'person-' || n, '$argon2id$', 'member' FROM generate_series(1, greatest($1 / 100, 1)) n
+SELECT gen_random_uuid(), 'person-' || n, '$argon2id$', 'member'
+FROM generate_series(1, greatest($1 / 100, 1)) n
 """
 
 # Row n is idle for n <= $2, and the rest is at rest: mostly archived, some asleep, some running, a few in
@@ -52,7 +53,9 @@ SELECT
         || ', "storage.archive_ready": ' || CASE WHEN kind IN ('archived', 'trash') THEN yes ELSE no END
         || ', "infra.container_ready": ' || CASE WHEN kind IN ('running', 'idle') THEN yes ELSE no END
         || ', "policy.healthy": ' || CASE kind WHEN 'error' THEN no ELSE yes END || '}',
-        '@', to_char(timestamp '2026-01-01' + random() * interval '90 days', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::jsonb,
+        '@',
+        to_char(timestamp '2026-01-01' + random() * interval '90 days', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+    )::jsonb,
     CASE
         WHEN kind = 'asleep' THEN 'STANDBY'
         WHEN kind IN ('running', 'idle') THEN 'RUNNING'
@@ -64,9 +67,10 @@ SELECT
     id,
     CASE WHEN kind IN ('archived', 'trash') THEN id || '/' || id || '/home.tar.zst' END,
     CASE kind WHEN 'error' THEN jsonb_build_object(
-        'reason', 'Timeout', 'message', 'too slow', 'is_terminal', true, 'operation', 'STARTING', 'error_count', 1,
-        'context', '{}'::jsonb,
-        'occurred_at', to_char((now() - interval '1 day') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) END
+        'reason', 'Timeout', 'message', 'too slow', 'is_terminal', true, 'operation', 'STARTING',
+        'error_count', 1, 'context', '{}'::jsonb,
+        'occurred_at',
+        to_char((now() - interval '1 day') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) END
 FROM kinds, people, words
 ORDER BY id
 """

@@ -201,7 +201,10 @@ def main() -> None:
         latencies, busy = measure(name, seconds)
         p50, p99 = latencies[len(latencies) // 2], latencies[len(latencies) * 99 // 100]
         print(
-            f"{name:40} p50 {p50:7.1f} ms  p99 {p99:7.1f} ms  worst {latencies[-1]:7.1f} ms  of {len(latencies)}; edge {busy:.0%} busy",
+            (
+                f"{name:40} p50 {p50:7.1f} ms  p99 {p99:7.1f} ms  worst {latencies[-1]:7.1f} ms  of "
+                f"{len(latencies)}; edge {busy:.0%} busy"
+            ),
             flush=True,
         )
 

@@ -9,7 +9,10 @@ import sys
 import time
 
 REPETITIONS = 15
-_ALL = "import codehub.core.transitions, codehub.core.idle, codehub.core.history, codehub.core.garbage, codehub.core.progress"
+_ALL = (
+    "import codehub.core.transitions, codehub.core.idle, codehub.core.history, codehub.core.garbage, "
+    "codehub.core.progress"
+)
 
 
 def main() -> None:

@@ -1,7 +1,9 @@
-"""Persisting a pass of 10,000 changed workspaces against the same rows and history by two hand-written statements.
+"""Persisting a pass of 10,000 changed workspaces against the
+same rows and history by two hand-written statements.
 
-The peer is as fast as two statements can be: no locks in order, no swap on version, no losers, no hint, and its arrays are built
-before the clock starts. Ours includes all of that and the encoding of the dataclasses. Both take turns, on rows of their own.
+The peer is as fast as two statements can be: no locks in order, no swap on version, no
+losers, no hint, and its arrays are built before the clock starts. Ours includes all of that
+and the encoding of the dataclasses. Both take turns, on rows of their own.
 """
 
 import asyncio
@@ -24,7 +26,7 @@ from codehub.adapters.postgres.rows import from_changes, from_events, to_workspa
 from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.adapters.system.machine import SystemClock
 from codehub.core.conditions import Condition, Truth
-from codehub.core.history import observed
+from codehub.core.history import events_of_pass
 from codehub.core.messages import Code, Message
 from codehub.core.operations import Operation, Phase
 from codehub.core.plan import Why
@@ -39,20 +41,21 @@ REPETITIONS = 8
 RATIO_MAX = 1.3
 
 PEER_COLUMNS = (
-    "id", "version", "conditions", "observed_at", "phase", "phase_changed_at", "operation", "op_started_at", "op_id",
-    "retry_at", "archive_key", "home_ctx", "error_info", "error_count", "restarts", "previous_status", "held_up",
+    "id", "version", "conditions", "observed_at", "phase", "phase_changed_at", "operation", "op_started_at",
+    "op_id", "retry_at", "archive_key", "home_ctx", "error_info", "error_count", "restarts",
+    "previous_status", "held_up",
 )  # fmt: skip  # as the statement below has them
 PEER_UPDATE = """
 UPDATE workspaces w SET
     version = s.version + 1, conditions = s.conditions, observed_at = s.observed_at, phase = s.phase,
-    phase_changed_at = s.phase_changed_at, operation = s.operation, op_started_at = s.op_started_at, op_id = s.op_id,
-    retry_at = s.retry_at, archive_key = s.archive_key, home_ctx = s.home_ctx, error_info = s.error_info,
-    error_count = s.error_count, restarts = s.restarts::timestamptz[], previous_status = s.previous_status,
-    held_up = s.held_up
+    phase_changed_at = s.phase_changed_at, operation = s.operation, op_started_at = s.op_started_at,
+    op_id = s.op_id, retry_at = s.retry_at, archive_key = s.archive_key, home_ctx = s.home_ctx,
+    error_info = s.error_info, error_count = s.error_count, restarts = s.restarts::timestamptz[],
+    previous_status = s.previous_status, held_up = s.held_up
 FROM unnest(
-    $1::uuid[], $2::bigint[], $3::jsonb[], $4::timestamptz[], $5::text[], $6::timestamptz[], $7::text[], $8::timestamptz[],
-    $9::uuid[], $10::timestamptz[], $11::text[], $12::jsonb[], $13::jsonb[], $14::integer[], $15::text[], $16::text[],
-    $17::jsonb[]
+    $1::uuid[], $2::bigint[], $3::jsonb[], $4::timestamptz[], $5::text[], $6::timestamptz[], $7::text[],
+    $8::timestamptz[], $9::uuid[], $10::timestamptz[], $11::text[], $12::jsonb[], $13::jsonb[],
+    $14::integer[], $15::text[], $16::text[], $17::jsonb[]
 ) AS s (
     id, version, conditions, observed_at, phase, phase_changed_at, operation, op_started_at,
     op_id, retry_at, archive_key, home_ctx, error_info, error_count, restarts, previous_status, held_up
@@ -60,9 +63,12 @@ FROM unnest(
 WHERE w.id = s.id
 """
 PEER_INSERT = """
-INSERT INTO workspace_events (workspace_id, kind, before, after, actor, reason, request_id, facts, owner_user_id)
+INSERT INTO workspace_events (
+    workspace_id, kind, before, after, actor, reason, request_id, facts, owner_user_id
+)
 SELECT * FROM unnest(
-    $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::uuid[]
+    $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[],
+    $9::uuid[]
 )
 """
 
@@ -94,7 +100,9 @@ async def run() -> None:
 async def measure(
     admin: "Executor", pool: "Pool", connect_args: ConnectArgs
 ) -> tuple[list[float], list[float]]:
-    """Return seconds of ours and of the peer's. They swap their rows each time, so that both write the same things."""
+    """Return seconds of ours and of the peer's. They swap their
+    rows each time, so that both write the same things.
+    """
     store = PostgresControllerStore(
         pool, PostgresHints(pool, connect_args, Role.CONTROLLER, clock=SystemClock())
     )
@@ -150,7 +158,9 @@ async def persist_as_peer(pool: "Pool", changes: Sequence[Change], workspaces: S
 
 
 def next_change(workspace: Workspace) -> Change:
-    """Begin STARTING, then arrive in RUNNING, then begin STOPPING, then arrive in STANDBY: one or two events each."""
+    """Begin STARTING, then arrive in RUNNING, then begin
+    STOPPING, then arrive in STANDBY: one or two events each.
+    """
     now = datetime.now(UTC)
     before = workspace.status
     ready = Condition(Truth.TRUE, "Ready", Message(Code.INSTANCE_READY), now)
@@ -169,7 +179,7 @@ def next_change(workspace: Workspace) -> Change:
             observed_at=now,
             home_ctx=HomeCtx(volume_id=str(uuid4()), dirty=True),
         )
-    events = observed(before, after, actor="controller", reason=Message(Why.MOVES_UP))
+    events = events_of_pass(before, after, actor="controller", reason=Message(Why.MOVES_UP))
     return Change(workspace.id, after, tuple(events))
 
 

@@ -1,5 +1,6 @@
-"""codehub's proxy as a process to be measured: `PORT WORKERS UPSTREAM ECHO_PORT ECHO_SOCKET`. Session and owner are checked for every request,
-and activity is listened to, as in production."""
+"""codehub's proxy as a process to be measured: `PORT WORKERS UPSTREAM ECHO_PORT ECHO_SOCKET [origins]`.
+Session or door, and owner, are checked for every request, and activity is listened to, as in production.
+"""
 
 import asyncio
 import os
@@ -12,10 +13,11 @@ from pathlib import Path
 from uuid import UUID
 
 import uvloop
-from benchmarks.proxy_peers import SESSION, WORKSPACE
+from benchmarks.proxy_peers import DOMAIN, SESSION, WORKSPACE
 
 from codehub.adapters.memory.access import MemoryAccess, Users
 from codehub.adapters.memory.credentials import MemoryCredentials
+from codehub.adapters.memory.doors import MemoryDoors
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemClock, SystemRandomness, SystemTasks
@@ -23,6 +25,7 @@ from codehub.app.edge import StoredWorkspaces
 from codehub.core.access import Role
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Phase
+from codehub.core.origins import Door, WorkspaceOrigins
 from codehub.core.visit import Visitor
 from codehub.core.workspace import InstanceBackend, Spec, StorageBackend, Workspace
 from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
@@ -30,10 +33,11 @@ from codehub.ports.proxy_lookups import Credential
 from codehub.ports.store import Change
 from codehub.proxy.engine.client import ClientConnection
 from codehub.proxy.engine.server import Edge, targets_in_use
-from codehub.proxy.engine.targets import Target
 from codehub.proxy.policy.activity import Activity
 from codehub.proxy.policy.answers import EngineAnswers
+from codehub.proxy.policy.api_targets import ApiTargets
 from codehub.proxy.policy.database_time import DatabaseTime
+from codehub.proxy.policy.entering import Entering
 from codehub.proxy.policy.gate import GateRules, WorkspaceGate
 from codehub.proxy.policy.header_rules import header_rules
 from codehub.proxy.policy.route_cache import RouteCache
@@ -65,7 +69,9 @@ class Listening(StoredWorkspaces):
 
 
 class ThreeServers:
-    """The gate, with others for WebSockets, at a port and at a socket: the one behind that is quick at files knows none."""
+    """The gate, with others for WebSockets, at a port and at a
+    socket: the one behind that is quick at files knows none.
+    """
 
     def __init__(self, gate: WorkspaceGate, at_port: WorkspaceGate, at_socket: WorkspaceGate) -> None:
         self._gate = gate
@@ -83,7 +89,11 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-async def serve(port: int, *upstreams: Upstream) -> None:
+async def _workspace_of(_label: str) -> UUID | None:
+    return UUID(WORKSPACE)
+
+
+async def serve(port: int, origins: WorkspaceOrigins | None, *upstreams: Upstream) -> None:
     clock, tasks = SystemClock(), SystemTasks()
     route_caches = []
     gates = []
@@ -92,13 +102,14 @@ async def serve(port: int, *upstreams: Upstream) -> None:
         hints = MemoryHints()
         users: Users = {}
         store = MemoryStore(now=_now, hints=hints, users=users)
-        await MemoryAccess(users, now=_now).add_user(
-            OWNER.user_id, username="bench", password_hash="$argon2id$", role=Role.MEMBER
-        )
+        access = MemoryAccess(users, now=_now)
+        await access.add_user(OWNER.user_id, username="bench", password_hash="$argon2id$", role=Role.MEMBER)
         row = await store.create_workspace(UUID(WORKSPACE), SPEC, [])
         await store.persist([Change(row.id, replace(row.status, phase=Phase.RUNNING))])
         credentials = MemoryCredentials()
         credentials.admit(Credential("session", SESSION.encode()), OWNER)
+        door = replace(OWNER, door=Door(row.id, None))
+        credentials.admit(Credential("door", SESSION.encode()), door)
         workspace_locator = Listening(store, {})
         workspace_locator.address = upstream
         service = WorkspaceService(store, limits=Limits(), trash_s=1)
@@ -116,17 +127,31 @@ async def serve(port: int, *upstreams: Upstream) -> None:
             forget_monitor=activity.forget,
             targets_in_use=partial(targets_in_use, connections),
             time=time,
+            workspace_of=_workspace_of,
         )
         tasks.spawn(activity.run(), name="activity")
         route_caches.append(route_cache)
         rules = GateRules(frozenset())
-        api = Target(workspace_locator.address)
+        apis = ApiTargets([workspace_locator.address], clock)
+        entering = None
+        if origins is not None:
+            doors = MemoryDoors(access, store, now=_now)
+            entering = Entering(doors, origins, "http://bench", randomness=SystemRandomness())
         gates.append(
-            WorkspaceGate(route_cache, workspace_locator, service, api, rules, clock=clock, tasks=tasks)
+            WorkspaceGate(
+                route_cache,
+                workspace_locator,
+                service,
+                apis,
+                rules,
+                clock=clock,
+                tasks=tasks,
+                entering=entering,
+            )
         )
     edge = Edge(
         ThreeServers(*gates),
-        rules=header_rules(secure=False),
+        rules=header_rules(secure=False, origins=origins),
         answers=EngineAnswers(),
         clock=clock,
         tasks=tasks,
@@ -152,6 +177,7 @@ def main() -> None:
         runner.run(
             serve(
                 port,
+                WorkspaceOrigins("http", DOMAIN, None) if "origins" in sys.argv[6:] else None,
                 TcpUpstream("127.0.0.1", upstream),
                 TcpUpstream("127.0.0.1", echo_port),
                 UnixUpstream(Path(sys.argv[5])),

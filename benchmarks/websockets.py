@@ -14,7 +14,8 @@ from benchmarks.proxy_peers import SESSION, WORKSPACE, Behind, Peer, compiled
 LOAD_S_MAX = 30
 ASK = (
     f"GET /w/{WORKSPACE}/%s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-    f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nCookie: codehub_session={SESSION}\r\n\r\n"
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nCookie: "
+    f"codehub_session={SESSION}\r\n\r\n"
 )
 
 

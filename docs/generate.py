@@ -1,4 +1,6 @@
-"""Writes the parts of the documentation that are made from the code: the lifecycle, the settings, the API and the command line. A test fails when they are stale."""
+"""Writes the parts of the documentation that are made from the code: the lifecycle, the
+settings, the API and the command line. A test fails when they are stale.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +11,16 @@ from typer.main import get_command
 import codehub.__main__
 from codehub.api.app import openapi
 from codehub.api.document import EXAMPLE_MESSAGES
+from codehub.ceiling_settings import CeilingSettings
 from codehub.cli.main import SECTIONS
 from codehub.cli.main import cli as commands
+from codehub.cli.usage import describe
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase
 from codehub.core.rules import DEFAULT_RULES
 from codehub.error_codes import ErrorCode, Exit
+from codehub.kubernetes_settings import KubernetesSettings
+from codehub.role_settings import RoleSettings
 from codehub.rule_settings import RuleSettings
 from codehub.settings import PREFIX, Settings
 from codehub.text import DEFAULT, text
@@ -97,8 +103,34 @@ def settings() -> str:
         "| variable | default | what it is for |",
         "|---|---|---|",
     ]
-    lines += _setting_rows(set(Settings.model_fields) - set(RuleSettings.model_fields))
+    lines += _setting_rows(set(Settings.model_fields) - set(KubernetesSettings.model_fields))
     lines += [
+        "",
+        "## Several processes",
+        "",
+        "What the roles need as processes of their own ([operators](operators.md)).",
+        "",
+        "| variable | default | what it is for |",
+        "|---|---|---|",
+        *_setting_rows(set(RoleSettings.model_fields) - set(CeilingSettings.model_fields)),
+        "",
+        "## Kubernetes",
+        "",
+        "The cluster that workspaces run in ([Kubernetes](kubernetes.md)).",
+        "",
+        "| variable | default | what it is for |",
+        "|---|---|---|",
+        *_setting_rows(set(KubernetesSettings.model_fields) - set(RoleSettings.model_fields)),
+    ]
+    lines += [
+        "",
+        "## Ceilings",
+        "",
+        "What one workspace, one person and all of a machine may have at most.",
+        "",
+        "| variable | default | what it is for |",
+        "|---|---|---|",
+        *_setting_rows(set(CeilingSettings.model_fields) - set(RuleSettings.model_fields)),
         "",
         "## The rules",
         "",
@@ -198,9 +230,12 @@ def api() -> str:
 
 
 def cli() -> str:
-    """Return the command line as a page, from the commands themselves: every one with its arguments and options."""
+    """Return the command line as a page, from the commands
+    themselves: every one with its arguments and options.
+    """
     assert codehub.__main__.cli is commands, "the commands that run a server are there too"  # type: ignore[attr-defined]
     root: Any = get_command(commands)
+    describe(root)
     lines = [
         "# The command line",
         "",
@@ -216,7 +251,7 @@ def cli() -> str:
         "`codehub --install-completion` teaches your shell the commands, and the names of your workspaces.",
     ]
     for title, names in SECTIONS.items():
-        lines += ["", f"## {title}"]
+        lines += ["", f"## {text(DEFAULT, f'help.section.{title}')}"]
         for name in names:
             command = root.commands[name]
             for path, one in _leaves(f"codehub {name}", command):

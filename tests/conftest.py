@@ -1,25 +1,30 @@
-"""What every suite may ask for: PostgreSQL servers, each started once per test process and only if asked for."""
+"""What every suite may ask for: PostgreSQL servers, each started once per test process and only if asked
+for.
+"""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 from hypothesis import settings
+from tests.support.cluster.cluster import TestCluster
 from tests.support.docker import Docker, TestEngine, lent_engine
-from tests.support.postgres import DEBIAN_15, NO_DEBIAN_15, TestServer, running_server
+from tests.support.kubernetes import Kubernetes, lent_cluster
+from tests.support.postgres import NEEDS_DEBIAN_15, TestServer, running_server
 from tests.support.stores import PostgresWorld
 
 pytest_plugins = ["tests.support.markers", "tests.support.second_try"]
 
-# What is generated is the same in every run: a change is judged by what it changed. `make fuzz` throws other dice.
+# What is generated is the same in every run: a change is judged
+# by what it changed. `make fuzz` throws other dice.
 settings.register_profile("suites", derandomize="CODEHUB_TEST_EXAMPLES" not in os.environ)
 settings.load_profile("suites")
 
 Servers = Callable[[str], Awaitable[TestServer]]
 Worlds = Callable[[str], Awaitable[PostgresWorld]]
 
-ON_15 = pytest.param("postgres-15", marks=pytest.mark.skipif(not DEBIAN_15.exists(), reason=NO_DEBIAN_15))
+ON_15 = pytest.param("postgres-15", marks=NEEDS_DEBIAN_15)
 POSTGRES = ("postgres-18", ON_15)
 
 
@@ -74,6 +79,20 @@ async def docker() -> AsyncIterator[Docker]:
         async def lend() -> TestEngine:
             if not running:
                 running.append(await stack.enter_async_context(lent_engine()))
+            return running[0]
+
+        yield lend
+
+
+@pytest.fixture(scope="session")
+def kubernetes() -> Iterator[Kubernetes]:
+    """A cluster with the test images, started when it is first asked for."""
+    with ExitStack() as stack:
+        running: list[TestCluster] = []
+
+        def lend() -> TestCluster:
+            if not running:
+                running.append(stack.enter_context(lent_cluster()))
             return running[0]
 
         yield lend

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from codehub.cli.failures import Failed
+from codehub.cli.language import say
 from codehub.cli.main import cli
 from codehub.cli.options import YES
-from codehub.cli.output import confirm, read_line, report_failures
+from codehub.cli.output import JSON, confirm, read_line, report_failures
 from codehub.cli.usage import Commands
 
 T = TypeVar("T")
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
 
 @cli.command()
 def up() -> None:
-    """Run codehub on this machine, all of it. Ctrl-C stops it.
-
-    Needs nothing beside Python: its own PostgreSQL, homes, archives and workspaces are under
-    CODEHUB_DATA_DIR. docs/settings.md has what can be set.
-    """
     from codehub.app import run_up
 
     with report_failures(as_json=False):
@@ -39,58 +35,52 @@ def up() -> None:
 
 def _role(name: str) -> None:
     from codehub.app import roles
+    from codehub.app.drain import drain_of
     from codehub.app.process import run_until_signalled
 
     with report_failures(as_json=False):
         settings = _settings()
-    raise typer.Exit(run_until_signalled(settings, os.environ, getattr(roles, name)(settings)))
+    drain = drain_of(settings)
+    work = getattr(roles, name)(settings, drain)
+    raise typer.Exit(run_until_signalled(settings, os.environ, work, drain))
 
 
 @cli.command()
 def api() -> None:
-    """Serve the API and the dashboard alone.
-
-    On CODEHUB_HOST:CODEHUB_PORT, for `codehub proxy`.
-    """
     _role("api")
 
 
 @cli.command()
 def proxy() -> None:
-    """Serve the public port alone.
-
-    Workspaces from here, all else from the `codehub api` at CODEHUB_API_URL.
-    """
     _role("proxy")
 
 
 @cli.command()
 def controller() -> None:
-    """Make wishes come true.
-
-    Observe, judge, plan, execute, persist, over and over.
-    """
     _role("controller")
 
 
 @cli.command()
-def migrate(json: bool = typer.Option(False, "--json", help="Print what was applied as JSON.")) -> None:
-    """Bring the database to this version's schema, and exit. Every start does it too."""
+def migrate(
+    contract: bool = typer.Option(False, "--contract"),
+    json: bool = JSON,
+) -> None:
+    from functools import partial
+
     from codehub.app import roles
 
     with report_failures(json):
-        applied = _run_beside(roles.migrate_database)
+        applied = _run_beside(partial(roles.migrate_database, contracts=contract))
     if json:
         typer.echo(_to_json({"applied": applied}))
     else:
-        typer.echo("\n".join(f"applied {name}" for name in applied) or "The database is up to date.")
+        typer.echo("\n".join(say("migrate.applied", name=name) for name in applied) or say("migrate.none"))
 
 
 @cli.command()
 def doctor(
-    json: bool = typer.Option(False, "--json", help="Print the findings as JSON."),
+    json: bool = JSON,
 ) -> None:
-    """Check this machine: what would work, what not, and what to do."""
     from codehub.doctor import examine, report
 
     with report_failures(json):
@@ -101,11 +91,10 @@ def doctor(
 
 @cli.command()
 def gc(
-    dry_run: bool = typer.Option(False, "--dry-run", help="Only say what would be removed."),
-    orphans: bool = typer.Option(False, "--orphans", help="Also remove what the database does not know."),
-    json: bool = typer.Option(False, "--json", help="Print what was done as JSON."),
+    dry_run: bool = typer.Option(False, "--dry-run"),
+    orphans: bool = typer.Option(False, "--orphans"),
+    json: bool = JSON,
 ) -> None:
-    """Remove what no workspace needs any more."""
     import logging
 
     from codehub.app import collect
@@ -122,12 +111,8 @@ def gc(
 @cli.command("adopt-engine")
 def adopt_engine(
     yes: bool = YES,
-    json: bool = typer.Option(False, "--json", help="Print what was made again as JSON."),
+    json: bool = JSON,
 ) -> None:
-    """Make the mark again by which codehub knows its Docker engine, or its directory of homes.
-
-    `docker volume prune` may have removed it. Says first what is there and what is not, and asks.
-    """
     from codehub.app.marks import adopt
 
     with report_failures(json) as output:
@@ -135,29 +120,23 @@ def adopt_engine(
         for mark in lost:
             output.say(mark.description)
         if lost:
-            confirm("Make it again?", yes)
+            confirm(say("adopt.sure"), yes)
             _run_beside(lambda settings, system: adopt(settings, system, is_sure=True))
     marks = [mark.mark for mark in lost]
     if json:
         typer.echo(_to_json({"made": marks}))
     else:
-        typer.echo(
-            "\n".join(f"made again: {mark}" for mark in marks) or "Every mark is there: nothing to do."
-        )
+        typer.echo("\n".join(say("adopt.made", mark=mark) for mark in marks) or say("adopt.none"))
 
 
-_LOCATION = typer.Argument(help="A directory, file:///… or s3://…", metavar="PLACE")
+_LOCATION = typer.Argument(metavar="PLACE")
 
 
 @cli.command()
 def backup(
     location: str = _LOCATION,
-    json: bool = typer.Option(False, "--json", help="Print what is in it as JSON."),
+    json: bool = JSON,
 ) -> None:
-    """Copy everything to a new place: the database, the archives, and homes that are in none.
-
-    Beside a codehub that may run. Exits with 1 if anything is not in it, and names that.
-    """
     from codehub.app.backup import back_up
     from codehub.cli.backups import ProgressReporter, format_manifest
 
@@ -165,7 +144,7 @@ def backup(
         manifest = _run_beside(
             lambda settings, system: back_up(settings, system, location, ProgressReporter(output))
         )
-    typer.echo(format_manifest(manifest, done=f"backed up to {location}", as_json=json))
+    typer.echo(format_manifest(manifest, done=say("backup.done", place=location), as_json=json))
     raise typer.Exit(0 if manifest.is_whole else 1)
 
 
@@ -173,69 +152,56 @@ def backup(
 def restore(
     location: str = _LOCATION,
     yes: bool = YES,
-    json: bool = typer.Option(False, "--json", help="Print what was restored as JSON."),
+    json: bool = JSON,
 ) -> None:
-    """Make an installation from a back-up, where there is none.
-
-    Into CODEHUB_DATA_DIR, or the database and the archive store that are set. Says first what is in it, and
-    asks.
-    """
     from codehub.app.restore import read
     from codehub.app.restore import restore as restore_from
     from codehub.cli.backups import ProgressReporter, contents, format_manifest
 
     with report_failures(json) as output:
         for line in (
-            "This back-up has:",
+            say("backup.has"),
             *contents(_run_beside(lambda settings, _system: read(settings, location))),
         ):
             output.say(line)
-        confirm("Restore it?", yes)
+        confirm(say("backup.sure"), yes)
         manifest = _run_beside(
             lambda settings, system: restore_from(settings, system, location, ProgressReporter(output))
         )
-    typer.echo(format_manifest(manifest, done=f"restored from {location}", as_json=json))
+    typer.echo(format_manifest(manifest, done=say("backup.restored", place=location), as_json=json))
 
 
-user = Commands(
-    help="People: add, list, disable, set passwords, end sessions and tokens. On the server, beside a running codehub.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
-)
+user = Commands()
 cli.add_typer(user, name="user")
-_USERNAME_ARGUMENT = typer.Argument(help="Their name.", metavar="USERNAME")
-_USER_JSON = typer.Option(False, "--json", help="Print the user as JSON.")
-_FROM_STDIN = typer.Option(False, "--password-stdin", help="Read the password from stdin instead of asking.")
+_USERNAME_ARGUMENT = typer.Argument(metavar="USERNAME")
+_FROM_STDIN = typer.Option(False, "--password-stdin")
 
 
 @user.command("add")
 def add_user(
     username: str = _USERNAME_ARGUMENT,
-    admin: bool = typer.Option(False, "--admin", help="Make them an admin."),
+    admin: bool = typer.Option(False, "--admin"),
     password_stdin: bool = _FROM_STDIN,
-    json: bool = _USER_JSON,
+    json: bool = JSON,
 ) -> None:
-    """Add a user."""
     from codehub.app import access
     from codehub.cli.people import format_user
     from codehub.core.access import Role, is_username
 
     with report_failures(json):
         if not is_username(username):
-            rule = "letters, digits and . _ @ - only, at most 64, and not `me` or `all`"
-            raise Failed("USAGE", f"{username!r} can't be a name: {rule}")
+            raise Failed("USAGE", say("user.no_name", name=username))
         role, password = Role.ADMIN if admin else Role.MEMBER, _password(from_stdin=password_stdin)
         user_added = _run_beside(
             lambda settings, system: access.add_user(settings, system, username, password, role)
         )
-    typer.echo(format_user(user_added, f"added {role} {username}", as_json=json))
+    typer.echo(format_user(user_added, say("user.added", role=role, name=username), as_json=json))
 
 
 @user.command("passwd")
 def set_password(
-    username: str = _USERNAME_ARGUMENT, password_stdin: bool = _FROM_STDIN, json: bool = _USER_JSON
+    username: str = _USERNAME_ARGUMENT, password_stdin: bool = _FROM_STDIN, json: bool = JSON
 ) -> None:
-    """Set a user's password, which ends their sessions and tokens."""
     from codehub.app import access
     from codehub.cli.people import format_user
 
@@ -244,16 +210,15 @@ def set_password(
         changed = _run_beside(
             lambda settings, system: access.amend_user(settings, system, username, password=password)
         )
-    typer.echo(format_user(changed, f"changed the password of {username}", as_json=json))
+    typer.echo(format_user(changed, say("user.password_changed", name=username), as_json=json))
 
 
 @user.command("disable")
 def disable_user(
     username: str = _USERNAME_ARGUMENT,
-    undo: bool = typer.Option(False, "--undo", help="Enable them again."),
-    json: bool = _USER_JSON,
+    undo: bool = typer.Option(False, "--undo"),
+    json: bool = JSON,
 ) -> None:
-    """Disable a user: their sessions and tokens end."""
     from codehub.app import access
     from codehub.cli.people import format_user
 
@@ -261,16 +226,16 @@ def disable_user(
         changed = _run_beside(
             lambda settings, system: access.amend_user(settings, system, username, disabled=not undo)
         )
-    typer.echo(format_user(changed, f"{'enabled' if undo else 'disabled'} {username}", as_json=json))
+    message = say("user.enabled" if undo else "user.disabled", name=username)
+    typer.echo(format_user(changed, message, as_json=json))
 
 
 @user.command("keys")
 def user_keys(
     username: str = _USERNAME_ARGUMENT,
-    end: bool = typer.Option(False, "--end", help="End them all: whatever is open by them ends too."),
-    json: bool = typer.Option(False, "--json", help="Print the keys as JSON."),
+    end: bool = typer.Option(False, "--end"),
+    json: bool = JSON,
 ) -> None:
-    """List what lets a user in, sessions and tokens, or end it."""
     from codehub.app import access
     from codehub.cli.people import format_keys
 
@@ -280,8 +245,9 @@ def user_keys(
 
 
 @user.command("list")
-def list_users(json: bool = typer.Option(False, "--json", help="Print them as JSON.")) -> None:
-    """List everybody."""
+def list_users(
+    json: bool = JSON,
+) -> None:
     from codehub.app import access
     from codehub.cli.people import format_users
 
@@ -303,12 +269,11 @@ def _run_beside(
     except CannotStart as error:
         raise Failed("FAILED", str(error)) from None
     except UsernameTaken as error:
-        raise Failed("NAME_TAKEN", f"there is a user {error} already") from None
+        raise Failed("NAME_TAKEN", say("user.taken", name=error)) from None
     except UnknownUser as error:
-        raise Failed("NOT_FOUND", f"there is no user {error}") from None
+        raise Failed("NOT_FOUND", say("user.unknown", name=error)) from None
     except LastAdmin:
-        message = "this is the last admin: make somebody else an admin first"
-        raise Failed("INVALID_STATE", message) from None
+        raise Failed("INVALID_STATE", say("user.last_admin")) from None
 
 
 def _to_json(value: object) -> str:
@@ -320,17 +285,18 @@ def _to_json(value: object) -> str:
 def _password(*, from_stdin: bool) -> str:
     import sys
 
+    from codehub.text.terminal import terminal_language
     from codehub.validation_messages import password_problem
 
     if from_stdin:
         password = read_line()
     elif sys.stdin.isatty():
-        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        password = typer.prompt(say("login.password"), hide_input=True, confirmation_prompt=True, err=True)
     else:
-        raise Failed("USAGE", "give the password on stdin, with --password-stdin")
-    problem = password_problem(password)
+        raise Failed("USAGE", say("user.password_on_stdin"))
+    problem = password_problem(password, terminal_language())
     if problem is not None:
-        raise Failed("USAGE", f"this can't be a password: {problem}")
+        raise Failed("USAGE", say("user.no_password", problem=problem))
     return password
 
 

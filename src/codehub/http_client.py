@@ -1,4 +1,5 @@
-"""HTTP over one connection, blocking: a question goes in, its answer comes out, whole or line by line. Raises Unreachable.
+"""HTTP over one connection, blocking: a question goes in, its answer
+comes out, whole or line by line. Raises Unreachable.
 
 Over http.client: a command imports nothing that takes longer (docs/adr/0032-two-http-clients.md).
 """
@@ -51,7 +52,9 @@ class Connection:
     def stream(
         self, method: str, target: str, headers: Mapping[str, str], content: bytes | None = None
     ) -> "Stream":
-        """Return the answer as soon as its status is there. Before it was read to its end nothing else can be asked."""
+        """Return the answer as soon as its status is there. Before
+        it was read to its end nothing else can be asked.
+        """
         is_kept_open = self._connection is not None
         try:
             return self._send(method, target, headers, content)
@@ -95,7 +98,8 @@ class Stream:
             raise Unreachable(error) from None
 
     def readline(self, silence_s_max: float | None = None) -> bytes | None:
-        """Return the next line, b"" at the end, None if nothing came in that time: then it can't be read any further.
+        """Return the next line, b"" at the end, None if nothing came
+        in that time: then it can't be read any further.
 
         Raises Unreachable if it was cut off. (http.client's own `readline` takes that for the end.)
         """

@@ -17,6 +17,7 @@ _SECRET_NAMES = re.compile(
 )
 _URL_PASSWORD = re.compile(r"(\w+://[^\s:/@]*):[^\s@]+@")
 _TOKEN = re.compile(r"\bcht_[A-Za-z0-9_-]+")
+_DOOR_CODE = re.compile(r"(/_codehub/enter\?code=)[^\s&\"']+")
 _LENGTH_MAX = 8192
 
 
@@ -79,4 +80,5 @@ def mask(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mutable
 
 def _mask_text(text: str) -> str:
     text = _TOKEN.sub("cht_***", _URL_PASSWORD.sub(r"\1:***@", text))
+    text = _DOOR_CODE.sub(r"\1***", text)
     return text if len(text) <= _LENGTH_MAX else f"{text[:_LENGTH_MAX]}… ({len(text)} characters)"

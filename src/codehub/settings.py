@@ -5,19 +5,21 @@ import os
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from codehub.core.access import origin_of, written_origin
-from codehub.core.ceilings import Ceilings, Images
+from codehub.core.ceilings import Ceilings
 from codehub.core.ides import IDES
-from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, Resources, StorageBackend
-from codehub.rule_settings import RuleSettings
+from codehub.core.origins import NONE, WorkspaceOrigins
+from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, StorageBackend
+from codehub.kubernetes_settings import KubernetesSettings
+from codehub.setting_urls import API_SCHEMES, SCHEMES, read_origins, refuse_unknown, to_networks
 from codehub.validation_messages import password_problem, problem_text
 
 PREFIX = "CODEHUB_"
@@ -58,7 +60,7 @@ def _default_data_dir() -> Path:
     return Path("/var/lib/codehub") if os.geteuid() == 0 else Path.home() / ".local/share/codehub"
 
 
-class Settings(RuleSettings):
+class Settings(KubernetesSettings):
     """What can be set. No setting is needed to start."""
 
     model_config = SettingsConfigDict(
@@ -82,6 +84,10 @@ class Settings(RuleSettings):
         None,
         description="How browsers reach codehub, e.g. `https://code.example.org`. Default: `http://HOST:PORT`, which only fits if people open it by that name.",
     )
+    workspace_host: str = Field(
+        NONE,
+        description="Where each workspace has an origin of its own: `*.ws.example.net`, if every name below leads here; `*.localhost` on this machine. `none`: workspaces share the dashboard's origin.",
+    )
     database_url: SecretStr | None = Field(
         None,
         description="A PostgreSQL server, 15 or later: `postgresql://user:password@host/database`. Default: the embedded one.",
@@ -95,11 +101,11 @@ class Settings(RuleSettings):
     )
     instance_backend: InstanceBackend = Field(
         InstanceBackend.LOCAL_PROCESS,
-        description="What runs workspaces: `local-process` or `local-docker`; `k8s` is not there yet.",
+        description="What runs workspaces: `local-process`, `local-docker` or `k8s`.",
     )
     storage_backend: StorageBackend | None = Field(
         None,
-        description="What holds homes: `local-dir`, `docker-volume` or `object-store`; `k8s-pvc` is not there yet. Default: what fits the instance backend.",
+        description="What holds homes: `local-dir`, `docker-volume`, `k8s-pvc` or `object-store`. Default: what fits the instance backend.",
     )
     ide: Ide | None = Field(
         None,
@@ -109,7 +115,7 @@ class Settings(RuleSettings):
         "debian:bookworm-20250520-slim",
         pattern=IMAGE_REF,
         max_length=IMAGE_REF_LENGTH_MAX,
-        description="The image of the containers that archive and restore Docker volumes; needs GNU tar, find and xargs.",
+        description="The image of the containers that archive and restore Docker volumes and reach ports of instances; needs GNU tar, find, xargs and perl. With `k8s` codehub's own image, which has to be named.",
     )
 
     workspace_image: str = Field(
@@ -146,50 +152,6 @@ class Settings(RuleSettings):
         description="Addresses or networks, with commas between, whose `X-Forwarded-…` counts, e.g. `10.0.0.0/8`. Default: nobody's.",
     )
 
-    limit_running_per_user: int = Field(
-        2, ge=0, description="How many workspaces of one person may run at once."
-    )
-    limit_running_total: int = Field(100, ge=0, description="How many workspaces may run at once in all.")
-    limit_memory_mb_total: int | None = Field(
-        None,
-        ge=64,
-        description="Memory of all workspaces of a machine together, in MB. Default: nine tenths of it.",
-    )
-    limit_pids_total: int | None = Field(
-        None,
-        ge=16,
-        description="Processes of all workspaces of a machine together. Default: three quarters of what it can have.",
-    )
-    limit_workspaces_per_user: int = Field(
-        100, ge=1, description="How many workspaces one person may have; those in the trash don't count."
-    )
-    limit_tokens_per_user: int = Field(
-        100, ge=1, description="How many tokens that have not expired one person may have."
-    )
-    limit_streams_per_user: int = Field(
-        32, ge=1, description="How many event streams one person may have open at an API process."
-    )
-    limit_requests_per_user: int = Field(
-        3000, ge=1, description="How many requests a minute one person may send to an API process."
-    )
-    max_memory_mb: int = Field(16_384, ge=64, description="The most memory that one workspace may ask for.")
-    max_cpus: float = Field(16.0, ge=0.1, description="The most processors that one workspace may ask for.")
-    max_pids: int = Field(16_384, ge=16, description="The most processes that one workspace may ask for.")
-    max_disk_mb: int = Field(
-        102_400, ge=64, description="The largest home that one workspace may ask for, in MB."
-    )
-    disk_floor_mb: int = Field(
-        1024, ge=0, description="How much must be free where homes lie, in MB; below it nothing starts."
-    )
-    database_reserve_mb: int = Field(
-        256,
-        ge=0,
-        description="How much of that disk is kept for the embedded database when it fills up, in MB.",
-    )
-    allowed_images: str = Field(
-        "",
-        description="Images that workspaces may run, with commas between; `*` stands for anything, and no tag for every tag: `codercom/code-server, example.org/team/*`. `WORKSPACE_IMAGE` always may. What `docker login` has kept is used for these alone. Default: any.",
-    )
     trash_seconds: int | None = Field(
         604_800,
         ge=0,
@@ -209,23 +171,16 @@ class Settings(RuleSettings):
         le=_PERIOD_S_MAX,
         description="How late the use of a workspace may be recorded, in seconds; a quarter of a shorter time to live.",
     )
+    tab_script: bool = Field(
+        True,
+        description="Whether codehub's script goes into the pages of IDEs: it tells that somebody is there, warns before a workspace sleeps, and offers to wake it. A workspace can be set to do without.",
+    )
     wake_archived: bool = Field(False, description="Whether a visit restores a workspace from the archive.")
     wake_wait_seconds: float = Field(
         60.0,
         ge=0,
         le=_PERIOD_S_MAX,
         description="How long a program that visits a sleeping workspace waits for it, in seconds.",
-    )
-    proxy_workers: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="How many processes serve the port, apart from the one that controls.",
-    )
-
-    api_url: str | None = Field(
-        None,
-        description="Where `codehub proxy` finds a `codehub api`: `http://host:port` or `unix:///path`. `codehub up` needs none.",
     )
     log_level: Literal["debug", "info", "warning", "error"] | None = Field(
         None,
@@ -261,7 +216,7 @@ class Settings(RuleSettings):
     @classmethod
     def _networks(cls, value: str) -> str:
         try:
-            _to_networks(value)
+            to_networks(value)
         except ValueError as error:
             raise ValueError(f"{error}. It must be addresses or networks with commas between") from None
         return value
@@ -283,20 +238,32 @@ class Settings(RuleSettings):
             )
         return value
 
-    @field_validator("database_url", "redis_url", "archive_url", "api_url")
+    @field_validator("api_url")
+    @classmethod
+    def _known_schemes(cls, value: str) -> str:
+        for url in value.split(","):
+            refuse_unknown(url, API_SCHEMES)
+        return value
+
+    @field_validator("database_url", "redis_url", "archive_url")
     @classmethod
     def _known_scheme(cls, value: Any, info: Any) -> Any:
-        schemes = _SCHEMES[info.field_name]
+        schemes = SCHEMES[info.field_name]
         text = value.get_secret_value() if isinstance(value, SecretStr) else value
-        if not text.startswith(schemes):
-            raise ValueError(f"it must begin with {' or '.join(schemes)}")
-        if _parts(text) is None or (text.startswith("http://") and not is_web_address(text)):
-            raise ValueError(_NO_PLACE)
+        refuse_unknown(text, schemes)
         if text.startswith("s3://") and not urlsplit(text).netloc:
             raise ValueError("it must name a bucket, as in s3://bucket/prefix")
         if text.startswith("file:///") and not text.removeprefix("file:///").strip("/"):
             raise ValueError("it must name a directory, as in file:///srv/archives")
         return value
+
+    @model_validator(mode="after")
+    def _origins_fit(self) -> "Settings":
+        try:
+            read_origins(self.workspace_host, self.base_url)
+        except ValueError as error:
+            raise ValueError(f"{PREFIX}WORKSPACE_HOST: {self.workspace_host!r} won't do: {error}.") from None
+        return self
 
     @model_validator(mode="after")
     def _homes_fit(self) -> "Settings":
@@ -342,68 +309,49 @@ class Settings(RuleSettings):
         return self.public_base_url or written_origin("http", _SELF.get(self.host, self.host), self.port)
 
     @property
+    def workspace_origins(self) -> WorkspaceOrigins | None:
+        """Where workspaces have origins of their own, if they have."""
+        return read_origins(self.workspace_host, self.base_url)
+
+    @property
     def is_open_elsewhere(self) -> bool:
         """Whether other machines reach it under names that only PUBLIC_BASE_URL could tell."""
         return self.host in _SELF and self.public_base_url is None
 
     @property
     def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        return _to_networks(self.trusted_proxies)
+        return to_networks(self.trusted_proxies)
 
     @property
     def ceilings(self) -> Ceilings:
         """What one workspace, and one person, may have at most."""
-        patterns = tuple(pattern.strip() for pattern in self.allowed_images.split(",") if pattern.strip())
-        return Ceilings(
-            Resources(self.max_memory_mb, self.max_cpus, self.max_pids, self.max_disk_mb),
-            Images((self.workspace_image,), patterns),
-            workspaces=self.limit_workspaces_per_user,
-            tokens=self.limit_tokens_per_user,
-            streams=self.limit_streams_per_user,
-            requests_per_minute=self.limit_requests_per_user,
-        )
+        return self.ceilings_with(self.workspace_image)
 
     @property
     def homes(self) -> StorageBackend:
         return self.storage_backend or _HOMES[self.instance_backend][0]
 
     @property
+    def cluster_problem(self) -> str | None:
+        """What Jobs of a cluster would lack, if anything, with what to do."""
+        is_shared = self.archive_url is not None and self.k8s_archive_claim is not None
+        if not self.archives.startswith("s3://") and not is_shared:
+            return (
+                f"Jobs of the cluster can't reach {self.archives}: set {PREFIX}ARCHIVE_URL to s3://bucket/prefix; or to the "
+                f"directory of a volume that codehub and the cluster share, and {PREFIX}K8S_ARCHIVE_CLAIM to its claim"
+            )
+        if "helper_image" not in self.model_fields_set:
+            return f"set {PREFIX}HELPER_IMAGE to codehub's own image, as the cluster fetches it: it archives and restores homes there"
+        return None
+
+    @property
     def archives(self) -> str:
         return self.archive_url or (self.data_dir / "archives").as_uri()
 
 
-def fitting_homes(instance: InstanceBackend) -> tuple[StorageBackend, ...]:
+def storages_for(instance: InstanceBackend) -> tuple[StorageBackend, ...]:
     """Return what can hold the homes of such instances, the usual one first."""
     return _HOMES[instance]
-
-
-def is_web_address(url: str) -> bool:
-    """Whether it is http:// or https:// with a host, and a port if any, that can be read."""
-    parts = _parts(url)
-    return parts is not None and parts.scheme in ("http", "https") and parts.hostname is not None
-
-
-def _parts(url: str) -> SplitResult | None:
-    """Return the parts of a URL, or None if its host and port can't be read."""
-    try:
-        parts = urlsplit(url)
-        _ = "," in parts.netloc or parts.port  # PostgreSQL's may name several hosts, with a port each
-    except ValueError:
-        return None
-    return parts
-
-
-def _to_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
-    return tuple(ip_network(network.strip()) for network in text.split(",") if network.strip())
-
-
-_NO_PLACE = "its host and port can't be read. A password is written with %2F for /, %3A for :, %40 for @, %23 for #, %3F for ?, %5B for ["
-_SCHEMES: Mapping[str, tuple[str, ...]] = {
-    "database_url": ("postgresql://", "postgres://"),
-    "redis_url": ("redis://", "rediss://", "unix://"),
-    "archive_url": ("file:///", "s3://"),
-    "api_url": ("http://", "unix:///"),
-}
 
 
 def load_settings(**overrides: Any) -> Settings:

@@ -6,56 +6,42 @@ from collections.abc import Mapping
 from typing import Any
 
 from codehub.core.access import PASSWORD_LENGTH_MIN
+from codehub.text import DEFAULT, section, text
 
 PASSWORD_LENGTH_MAX = 1024
 """The longest that signing in accepts: nobody must be able to choose a longer one."""
-_WHOLE = "it must be a whole number"
-_NUMBER = "it must be a number"
-_TRUTH = "it must be true or false"
-
-# By pydantic's name of the problem; the facts in braces are those that it gives.
-PROBLEM_TEXTS: Mapping[str, str] = {
-    "missing": "it is missing",
-    "extra_forbidden": "there is no such field",
-    "string_type": "it must be text",
-    "string_unicode": "it contains half of a character (a lone surrogate)",
-    "string_too_short": "it must have a length of at least {min_length}",
-    "string_too_long": "it must have a length of at most {max_length}",
-    "string_pattern_mismatch": "it must look like {pattern}",
-    "int_type": _WHOLE,
-    "int_parsing": _WHOLE,
-    "int_parsing_size": "it is too large",
-    "int_from_float": _WHOLE,
-    "float_type": _NUMBER,
-    "float_parsing": _NUMBER,
-    "finite_number": _NUMBER,
-    "bool_type": _TRUTH,
-    "bool_parsing": _TRUTH,
-    "greater_than": "it must be more than {gt}",
-    "greater_than_equal": "it must be at least {ge}",
-    "less_than_equal": "it must be at most {le}",
-    "enum": "it must be {expected}",
-    "literal_error": "it must be {expected}",
-    "model_attributes_type": "it must be an object",
-    "model_type": "it must be an object",
-    "dict_type": "it must be an object",
-    "value_error": "{error}",
+# By pydantic's name of the problem, where another has the same text.
+_SAME: Mapping[str, str] = {
+    "int_type": "whole",
+    "int_parsing": "whole",
+    "int_from_float": "whole",
+    "float_type": "number",
+    "float_parsing": "number",
+    "finite_number": "number",
+    "bool_type": "truth",
+    "bool_parsing": "truth",
+    "literal_error": "enum",
+    "model_attributes_type": "object",
+    "model_type": "object",
+    "dict_type": "object",
 }
-_OTHERWISE = "it is not a valid value"
 
 
-def problem_text(problem: Any) -> str:
-    return PROBLEM_TEXTS.get(problem["type"], _OTHERWISE).format(**problem.get("ctx", {}))
+def problem_text(problem: Any, language: str = DEFAULT) -> str:
+    """Return what is wrong. The text's facts are those that pydantic gives."""
+    texts = section(language, "problem")
+    kind = _SAME.get(problem["type"], problem["type"])
+    return texts.get(kind, texts["otherwise"]).format(**problem.get("ctx", {}))
 
 
-def password_problem(password: str) -> str | None:
+def password_problem(password: str, language: str = DEFAULT) -> str | None:
     """Say what is wrong with a password that somebody chooses, without repeating it."""
     if len(password) < PASSWORD_LENGTH_MIN:
-        return f"it must have at least {PASSWORD_LENGTH_MIN} characters"
+        return text(language, "password.short", length=PASSWORD_LENGTH_MIN)
     if len(password) > PASSWORD_LENGTH_MAX:
-        return f"it must have at most {PASSWORD_LENGTH_MAX} characters"
+        return text(language, "password.long", length=PASSWORD_LENGTH_MAX)
     if "\0" in password:
-        return "it contains a NUL character"
+        return text(language, "password.nul")
     if any("\ud800" <= character <= "\udfff" for character in password):
-        return "it is not text in UTF-8"
+        return text(language, "password.no_text")
     return None

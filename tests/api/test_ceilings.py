@@ -22,6 +22,7 @@ LOW = Ceilings(
     tokens=3,
     streams=2,
     requests_per_minute=60,
+    page_size=2,
 )
 LIST = f"{API}/workspaces"
 
@@ -131,6 +132,22 @@ async def test_one_stream_too_many_is_refused_and_one_that_ends_makes_room(low_s
     await nobody_listens(low_site)
     async with ann.stream("GET", f"{API}/events") as fourth:
         assert fourth.status_code == 200
+
+
+async def test_a_page_is_as_long_as_an_operator_allows_and_a_longer_one_is_refused_with_the_bound(
+    low_site: Site,
+) -> None:
+    ann = await low_site.browser()
+    rows = [await create(ann, f"demo {n}", **RESTS) for n in range(3)]
+    for path in (LIST, f"{LIST}/{rows[0]['id']}/events"):
+        refusal = await ann.get(path, params={"limit": 3})
+        error = refusal.json()["error"]
+        assert (refusal.status_code, error["code"]) == (422, "INVALID_REQUEST")
+        assert (error["details"][0]["field"], error["details"][0]["max"]) == ("limit", 2)
+        assert len((await ann.get(path, params={"limit": 1})).json()["items"]) == 1
+    first = (await ann.get(LIST)).json()
+    second = (await ann.get(LIST, params={"cursor": first["next_cursor"]})).json()
+    assert [len(page["items"]) for page in (first, second)] == [2, 1]
 
 
 async def test_whoever_asks_too_fast_waits_and_nobody_else_does(low_site: Site) -> None:

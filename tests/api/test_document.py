@@ -42,6 +42,8 @@ CALLS = [
     ),
     "POST /workspaces/{workspace_id}:forget",  # spec §5; the wire has no call for it (ADR 0024)
     *(f"GET /workspaces/{{workspace_id}}/{word}" for word in ("events", "logs", "explain")),
+    "GET /workspaces/{workspace_id}/ports",
+    *(f"{method} /workspaces/{{workspace_id}}/ports/{{port}}" for method in ("PUT", "DELETE")),
     "GET /events",
 ]
 

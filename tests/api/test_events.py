@@ -1,4 +1,6 @@
-"""The stream of events: complete, resumable, right with two processes, hard on slow readers, and closed to whoever lost their key."""
+"""The stream of events: complete, resumable, right with two processes,
+hard on slow readers, and closed to whoever lost their key.
+"""
 
 import asyncio
 import itertools
@@ -302,7 +304,7 @@ async def test_a_heartbeat_comes_when_nothing_happens(site: Site, monkeypatch: p
 async def test_a_reader_that_takes_nothing_is_cut_off_and_nothing_is_kept_for_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_module, "_BACKLOG_MAX", 8)
+    monkeypatch.setattr(feed_module, "BACKLOG_MAX", 8)
     await nobody_listens(site)
     ann = await site.browser("ann")
     before = await cut_off(ann)
@@ -374,6 +376,6 @@ async def test_a_tick_that_fails_unexpectedly_is_not_the_last(
         ticks += 1
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(site.parts.store, "moving", fail)
+    monkeypatch.setattr(site.parts.store, "all_progress", fail)
     async with reading(await site.browser("ann")):
         await until(lambda: ticks > 1)

@@ -148,3 +148,23 @@ async def test_an_unreadable_body_is_described_in_codehub_s_words(site: Site, co
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (400, "INVALID_REQUEST")
     assert error["message"].startswith("The body can't be read: ")
+
+
+async def test_errors_are_told_in_korean(site: Site) -> None:
+    ann = await site.browser("ann")
+    ann.headers["Accept-Language"] = "ko"
+    wrong = (await ann.post(f"{API}/workspaces", json={"name": 7})).json()["error"]
+    assert (wrong["code"], wrong["message"]) == ("INVALID_REQUEST", "name: 글자여야 합니다")
+    assert wrong["details"] == [{"field": "name", "problem": "글자여야 합니다"}]
+    named = await ann.post(f"{API}/workspaces", json={"name": "a\nb"})
+    assert named.json()["error"]["message"] == "name: 제어 문자가 있습니다: U+000A"
+    assert (await ann.get(f"{API}/nowhere")).json()["error"]["message"] == "이 주소에는 아무것도 없습니다."
+    assert (await ann.get(f"{API}/users")).json()["error"]["message"] == "관리자만 할 수 있습니다."
+
+
+@pytest.mark.parametrize("query", ["q=a&q=b", "limit=1&q=a&limit=1"])
+async def test_a_parameter_that_is_given_twice_is_named(site: Site, query: str) -> None:
+    ann = await site.browser("ann")
+    answer = await ann.get(f"{API}/workspaces?{query}")
+    assert answer.status_code == 422
+    assert answer.json()["error"]["details"][0]["field"] == query.partition("=")[0]

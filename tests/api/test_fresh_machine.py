@@ -1,4 +1,6 @@
-"""A machine that has nothing but a Python in a closed home: the first workspace runs, or the start says why."""
+"""A machine that has nothing but a Python in a closed home: the first workspace runs, or the start says
+why.
+"""
 
 import shutil
 import tempfile

@@ -1,6 +1,7 @@
 """A registry that can't be reached: a start that is held up is shown, can be given up or tried at once."""
 
 import asyncio
+import html
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 from tests.support.patience import PATIENCE_S, ask_until
 from tests.support.site import API, Site, create
 
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import BackendUnreachable
 
-AWAY = "The registry does not answer."
+AWAY = Message(Code.REGISTRY_UNREACHABLE, {"image": "debian:bookworm", "text": "dial tcp: i/o timeout"})
 
 
 @pytest.fixture
@@ -63,12 +65,31 @@ async def test_the_reason_that_holds_a_start_up_is_shown(living_site: Site) -> N
     state = await until_held_up(ann, workspace["id"])
     assert (state["operation"], state["phase"]) == ("STARTING", "STANDBY")
     held_up = state["held_up"]
-    assert (held_up["reason"], held_up["message"]) == ("Unreachable", AWAY)
+    assert (held_up["reason"], held_up["message"]) == (
+        "Unreachable",
+        "The registry of debian:bookworm can't be reached: dial tcp: i/o timeout",
+    )
     assert workspace["created_at"] < held_up["since"] < held_up["next_try_at"]
     explanation = (await ann.get(f"{API}/workspaces/{workspace['id']}/explain")).json()
     assert {action["label"] for action in explanation["actions"]} >= {"Try now", "Stop", "Archive", "Delete"}
     page = (await ann.get(f"/workspaces/{workspace['id']}")).text
     assert all(word in page for word in ("Held up", "Try now", "Put to sleep"))
+    listed = html.unescape((await ann.get("/")).text)
+    assert held_up["message"] in listed
+
+
+@pytest.mark.usefixtures("no_registry")
+async def test_what_a_backend_answers_is_told_in_korean(living_site: Site) -> None:
+    ann = await living_site.browser("ann")
+    workspace = await create(ann)
+    await until_held_up(ann, workspace["id"])
+    korean = {"Accept-Language": "ko"}
+    path = f"/workspaces/{workspace['id']}"
+    why = "이미지의 레지스트리에 연결할 수 없습니다: debian:bookworm (dial tcp: i/o timeout)"
+    shown = (await ann.get(f"{API}{path}", headers=korean)).json()
+    assert shown["held_up"]["message"] == why
+    assert why in (await ann.get(f"{API}{path}/explain", headers=korean)).json()["waiting_for"]
+    assert why in (await ann.get(path, headers=korean)).text
 
 
 async def test_a_start_below_the_floor_is_held_up_and_goes_on_when_there_is_room(

@@ -75,7 +75,9 @@ BROKEN: list[tuple[bytes, int]] = [
 
 @pytest.fixture
 def nothing_collected() -> Iterator[None]:
-    """The server runs in this process: finalizers that met its recursion at the limit would fail for that alone."""
+    """The server runs in this process: finalizers that met its
+    recursion at the limit would fail for that alone.
+    """
     gc.collect()
     gc.disable()
     yield

@@ -28,6 +28,13 @@ def test_secrets_are_masked_by_name_and_by_shape(key: str, value: str, expected:
     assert mask(None, "info", {key: value})[key] == expected
 
 
+def test_a_doors_code_is_masked() -> None:
+    address = "http://0.localhost:8000/_codehub/enter?code=Zm9v-YmFy_x&next=/"
+    line = mask(None, "info", {"path": address, "text": f'to "{address}"'})
+    assert line["path"] == "http://0.localhost:8000/_codehub/enter?code=***&next=/"
+    assert "Zm9v" not in line["text"]
+
+
 def test_what_comes_from_outside_is_bounded() -> None:
     assert len(mask(None, "info", {"path": "x" * 100_000})["path"]) < 9000
 

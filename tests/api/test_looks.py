@@ -16,10 +16,11 @@ from tests.support.workspaces import READY, UNKNOWN, conditions, home, workspace
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
 from codehub.api.view import View
+from codehub.core.addresses import WorkspaceAddresses
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.workspace import InstanceBackend, StorageBackend
+from codehub.engine.backends import Backends
 from codehub.engine.controller import WorkspaceController
-from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
 from codehub.ports.store import MemberHeartbeat
 
@@ -28,11 +29,11 @@ from codehub.ports.store import MemberHeartbeat
 async def controller(site: Site) -> AsyncIterator[WorkspaceController]:
     """A controller that passes and beats when a test says so."""
     tasks = SystemTasks()
-    platforms = Platforms(
+    backends = Backends(
         {InstanceBackend.LOCAL_PROCESS: site.instances}, {StorageBackend.LOCAL_DIR: site.storage}
     )
     system = System(SystemClock(), Dice(), SystemIdentity(), tasks)
-    made = WorkspaceController("c1", site.world.controller, platforms, site.world.hints, system)
+    made = WorkspaceController("c1", site.world.controller, backends, site.world.hints, system)
     await made.members.beat()
     yield made
     await tasks.cancel_all()
@@ -126,10 +127,10 @@ async def test_however_many_are_shown_it_is_asked_once_a_second_when_they_were_l
         return await members(**within)
 
     monkeypatch.setattr(plane.store, "members", counted)
-    view = View(plane.store, "http://hub.test", plane.clock)
+    view = View(plane.store, WorkspaceAddresses("http://hub.test", None), plane.clock)
 
     async def observed() -> list[Any]:
-        return [json.loads(body)["observed_at"] for body in await view.rendered(rows, "en")]
+        return [json.loads(body)["observed_at"] for body in await view.render(rows, "en")]
 
     first = await observed()
     plane.clock.seconds += 0.5

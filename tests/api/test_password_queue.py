@@ -1,4 +1,6 @@
-"""Places in the queue of passwords: strangers have fewer than there are, so that they keep nobody else out."""
+"""Places in the queue of passwords: strangers have fewer than there are, so that they keep nobody else
+out.
+"""
 
 from contextlib import ExitStack
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.program import codehub
 
 from codehub.app.archives import UnmarkedStores, archive_store
-from codehub.app.docker import docker_platform
+from codehub.app.docker import open_docker_platform
 from codehub.app.errors import CannotStart
 from codehub.app.process import make_system
 from codehub.settings import Settings, load_settings
@@ -29,7 +29,9 @@ def _no_settings_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def docker(settings: Settings) -> AbstractAsyncContextManager[object]:
-    return docker_platform(settings, STORES, make_system(), UnmarkedStores(archives=True, homes=frozenset()))
+    return open_docker_platform(
+        settings, STORES, make_system(), UnmarkedStores(archives=True, homes=frozenset())
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ async def test_a_docker_engine_that_does_not_answer_is_named_with_the_remedy(
         async with docker(load_settings(data_dir=tmp_path, instance_backend="local-docker")):
             pass
     message = str(refusal.value)
-    assert message.startswith(f"the Docker engine {host} can't be asked: ")
+    assert message.startswith(f"The Docker engine {host} can't be asked: ")
     assert why in message
     assert message.endswith(
         "Start Docker, or correct DOCKER_HOST; CODEHUB_INSTANCE_BACKEND=local-process does without it"
@@ -63,7 +65,7 @@ async def test_an_archive_store_that_can_not_be_written_is_named_with_its_settin
     location = {"archive_url": f"file://{tmp_path}/archives"} if setting == "CODEHUB_ARCHIVE_URL" else {}
     with pytest.raises(CannotStart) as refusal:
         await archive_store(load_settings(data_dir=tmp_path, **location), STORES, is_new=True)
-    assert str(refusal.value).startswith(f"the archive store file://{tmp_path}/archives can't be used: ")
+    assert str(refusal.value).startswith(f"The archive store file://{tmp_path}/archives can't be used: ")
     assert str(refusal.value).endswith(f"Give codehub access to it, or correct {setting}")
 
 

@@ -11,6 +11,7 @@ from tests.support.patience import PATIENCE_S, until
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
 from codehub.app import server
+from codehub.app.drain import Drain
 from codehub.app.server import make_listener, serving
 from codehub.app.supervisor import supervise
 from codehub.engine.system import System
@@ -85,22 +86,28 @@ async def test_a_cancelled_role_stays_dead() -> None:
         await role
 
 
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> list[uvicorn.Server]:
+    """The web servers that were made, the last one last."""
+    made: list[uvicorn.Server] = []
+    make = server.make_server
+
+    def make_known(app: Any) -> uvicorn.Server:
+        made.append(make(app))
+        return made[-1]
+
+    monkeypatch.setattr(server, "make_server", make_known)
+    return made
+
+
 async def test_a_web_server_that_ends_by_itself_serves_again_on_the_same_port(
-    monkeypatch: pytest.MonkeyPatch,
+    servers: list[uvicorn.Server],
 ) -> None:
     async def app(scope: Any, _receive: Any, send: Any) -> None:
         assert scope["type"] == "http"
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
 
-    servers: list[uvicorn.Server] = []
-    make = server.make_server
-
-    def remembered(app: Any) -> uvicorn.Server:
-        servers.append(make(app))
-        return servers[-1]
-
-    monkeypatch.setattr(server, "make_server", remembered)
     tasks = SystemTasks()
     listener = make_listener("127.0.0.1", 0)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -112,4 +119,34 @@ async def test_a_web_server_that_ends_by_itself_serves_again_on_the_same_port(
             dying.should_exit = True
             await until(lambda: servers[-1] is not dying and servers[-1].started)
             assert (await client.get(address)).status_code == 204
+        await tasks.cancel_all()
+
+
+class StoppedClock(SystemClock):
+    """Whoever sleeps before it tries again sleeps for ever."""
+
+    def __init__(self) -> None:
+        self.is_asleep = False
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds < 0.1:
+            await super().sleep(seconds)
+            return
+        self.is_asleep = True
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("is_drained", [False, True])
+async def test_a_web_server_that_has_died_and_is_not_started_again_yet_ends_at_once(
+    servers: list[uvicorn.Server], *, is_drained: bool
+) -> None:
+    clock, tasks = StoppedClock(), SystemTasks()
+    with make_listener("127.0.0.1", 0) as listener:
+        async with asyncio.timeout(PATIENCE_S):
+            ours = System(clock, Dice(), SystemIdentity(), tasks)
+            async with serving(None, listener, ours) as served:
+                servers[-1].should_exit = True
+                await until(lambda: clock.is_asleep)
+                if is_drained:
+                    await served.leave(Drain(0, 0), lambda: None)
         await tasks.cancel_all()

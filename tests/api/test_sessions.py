@@ -205,6 +205,17 @@ async def test_a_change_that_another_site_s_page_asks_for_is_refused(
     assert (await login(browser, "ann", **headers)).status_code == 403
 
 
+async def test_no_answer_is_for_the_pages_of_other_origins(site: Site) -> None:
+    """A page of another host of this site asks with this site's cookies (security 27)."""
+    browser, nobody = await site.browser("ann"), site.anybody()
+    for client, path in ((browser, "/workspaces"), (browser, "/nothing"), (nobody, "/workspaces")):
+        headers = (await client.get(f"{API}{path}")).headers
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert headers["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+    await nobody.aclose()
+
+
 async def test_a_change_of_our_own_page_and_of_a_program_is_let_through(site: Site) -> None:
     browser, program = await site.browser("ann"), await site.program("ann")
     own = {"Origin": site.parts.base_url, "Sec-Fetch-Site": "same-origin"}

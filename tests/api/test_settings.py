@@ -235,6 +235,21 @@ def test_a_home_directory_that_is_not_known_is_told_with_its_setting(
         load(monkeypatch, **values)
 
 
+@pytest.mark.parametrize(
+    ("workspace_host", "base_url", "remedy"),
+    [
+        ("ws.example.net", "https://hub.example.org", r"must be \*\. and a name"),
+        ("*.ws.example.net", "http://hub.example.org", "over plain http .* CODEHUB_PUBLIC_BASE_URL"),
+        ("*.example.org", "https://hub.example.org", "https://hub.example.org, lies below example.org"),
+    ],
+)
+def test_a_place_where_workspaces_can_not_have_origins_is_refused_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, workspace_host: str, base_url: str, remedy: str
+) -> None:
+    with pytest.raises(WrongSetting, match=f"CODEHUB_WORKSPACE_HOST: .*{remedy}"):
+        load(monkeypatch, WORKSPACE_HOST=workspace_host, PUBLIC_BASE_URL=base_url)
+
+
 def test_a_typing_error_is_pointed_out() -> None:
     lines = unknown_settings(
         {"CODEHUB_PROT": "1", "CODEHUB_PORT": "1", "CODEHUB_TOKEN": "x", "CODEHUB_TEST_S3": "y", "HOME": "/"}

@@ -119,6 +119,8 @@ def test_nobody_else_reads_the_archives(server: Running, data_dir: Path) -> None
 def test_garbage_is_collected_beside_a_running_codehub(server: Running, data_dir: Path) -> None:
     process = codehub("gc", "--dry-run", data_dir=str(data_dir))
     assert (process.returncode, process.stdout) == (0, "There is no garbage.\n")
+    in_korean = codehub("gc", "--dry-run", data_dir=str(data_dir), lang="ko")
+    assert in_korean.stdout == "정리할 것이 없습니다.\n"
     as_json = codehub("gc", "--json", data_dir=str(data_dir))
     assert '"removed": []' in as_json.stdout
     assert server.process.poll() is None

@@ -12,13 +12,15 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.support.engine import ManualClock
-from tests.support.patience import PATIENCE_S, block_until
+from tests.support.patience import PATIENCE_S, block_until, until
 from tests.support.program import Running, processes_in, running
 
 from codehub.adapters.system.machine import SystemIdentity, SystemRandomness, SystemTasks
-from codehub.app.edge_processes import EdgeWorkers
+from codehub.app.drain import Drain
+from codehub.app.edge_processes import DRAIN, EdgeWorkers
 from codehub.app.errors import CannotStart
 from codehub.engine.system import System
+from codehub.ports.metrics import NoMetrics
 
 
 def workers_of(pid: int) -> set[int]:
@@ -104,15 +106,22 @@ class Silent:
     def __init__(self, line: bytes) -> None:
         self.stdin = self
         self.stdout = asyncio.StreamReader()
+        self.orders: list[bytes] = []
+        self.has_ended = asyncio.Event()
         if line:
             self.stdout.feed_data(line)
 
-    def write(self, _orders: bytes) -> None:
-        return
+    def write(self, order: bytes) -> None:
+        if self.returncode is not None:
+            raise RuntimeError("its pipe is closed")
+        self.orders.append(order)
+        if order == DRAIN:
+            self.has_ended.set()
 
     async def wait(self) -> int:
         if self.returncode is None:
-            await asyncio.Event().wait()
+            await self.has_ended.wait()
+            self.returncode = 0
         return 0
 
     def terminate(self) -> None:
@@ -150,3 +159,78 @@ async def test_workers_that_never_serve_are_reported_in_one_line(monkeypatch: py
     with spawning(monkeypatch, Silent(b"")) as listener, pytest.raises(CannotStart, match="worker"):
         async with EdgeWorkers([listener], system, ready_s_max=0.01).serving({}, "unix:///api"):
             pass
+
+
+class Notice(ManualClock):
+    """The notice of a drain lasts until a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun = asyncio.Event()
+        self.is_over = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds < 60:
+            await super().sleep(seconds)
+            return
+        self.has_begun.set()
+        await self.is_over.wait()
+
+
+async def test_a_worker_that_is_being_started_when_all_are_to_leave_leaves_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Notice()
+    system = System(clock, SystemRandomness(), SystemIdentity(), SystemTasks())
+    dies, follows, may_start = Silent(b"ready\n"), Silent(b"ready\n"), asyncio.Event()
+    spawned: list[Silent] = []
+
+    async def spawn(*_: object, **__: object) -> Silent:
+        spawned.append(follows if spawned else dies)
+        if spawned[-1] is follows:
+            await may_start.wait()
+        return spawned[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", spawn)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        workers = EdgeWorkers([listener], system)
+        async with workers.serving({}, "unix:///api"):
+            dies.has_ended.set()
+            await until(lambda: spawned[-1] is follows)
+            leaving = asyncio.ensure_future(workers.leave(Drain(60, 0)))
+            await clock.has_begun.wait()
+            may_start.set()
+            await until(lambda: follows.orders[-1:] == [DRAIN])
+            clock.is_over.set()
+            await leaving
+
+
+async def test_a_worker_that_has_just_died_stops_no_other_from_leaving(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    system = System(ManualClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
+    dead, lives = Silent(b"ready\n"), Silent(b"ready\n")
+    with spawning(monkeypatch, dead, lives) as listener, listener.dup() as other:
+        workers = EdgeWorkers([listener, other], system)
+        async with workers.serving({}, "unix:///api"):
+            dead.returncode = -9  # which nobody was told yet
+            await workers.leave(Drain(0, 0))
+            assert lives.orders[-1] == DRAIN
+
+
+class Pages(NoMetrics):
+    def __init__(self) -> None:
+        self.outcomes: list[str] = []
+
+    def count_page(self, outcome: str) -> None:
+        self.outcomes.append(outcome)
+
+
+async def test_what_workers_say_of_pages_is_counted_until_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = System(ManualClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
+    pages, dies, follows = Pages(), Silent(b"ready\npage inserted\n"), Silent(b"ready\npage policy\nelse\n")
+    with spawning(monkeypatch, dies, follows) as listener:
+        async with EdgeWorkers([listener], system, metrics=pages).serving({}, "unix:///api"):
+            await until(lambda: pages.outcomes == ["inserted"])
+            dies.has_ended.set()  # and another process still has its end of the pipe
+            await until(lambda: pages.outcomes == ["inserted", "policy"])

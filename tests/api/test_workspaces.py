@@ -23,6 +23,7 @@ FIELDS = [
     "pinned_at",
     "owner",
     "url",
+    "path_url",
     "revision",
     "image_ref",
     "ide",
@@ -43,6 +44,7 @@ FIELDS = [
     "error",
     "progress",
     "usage",
+    "tab_script",
     "standby_ttl_seconds",
     "archive_ttl_seconds",
     "last_access_at",
@@ -68,7 +70,7 @@ async def test_a_new_workspace_has_every_field_of_the_wire_and_its_place(site: S
     assert answer.headers["location"] == f"{API}/workspaces/{demo['id']}"
     assert answer.headers["etag"] == '"1"'
     assert list(demo) == FIELDS
-    assert demo["url"] == f"{site.parts.base_url}/w/{demo['id']}/"
+    assert demo["url"] == demo["path_url"] == f"{site.parts.base_url}/w/{demo['id']}/"
     assert (demo["desired_state"], demo["phase"], demo["display"]) == ("RUNNING", "PENDING", "PENDING")
     assert demo["resources"] == {"memory_mb": 2048, "cpus": 2.0, "pids": 1024, "disk_mb": 20_480}
     assert set(demo["conditions"]["policy.healthy"]) == {

@@ -1,4 +1,6 @@
-"""The core has no text: what people read stands in the catalogue, under codes and with facts that the core gives."""
+"""The core has no text: what people read stands in the
+catalogue, under codes and with facts that the core gives.
+"""
 
 import ast
 import re
@@ -37,7 +39,9 @@ def strings(tree: ast.Module) -> Iterator[str]:
 
 
 def prose(source: str) -> list[str]:
-    """Return the strings of several words, one of them in lower case, or in Korean. No code, unit or time is so."""
+    """Return the strings of several words, one of them in lower
+    case, or in Korean. No code, unit or time is so.
+    """
     return [
         text
         for text in strings(ast.parse(source))

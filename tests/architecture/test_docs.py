@@ -15,6 +15,7 @@ from typer.main import get_command
 
 import codehub.__main__
 from codehub.cli.main import cli
+from codehub.cli.usage import describe
 
 ROOT = Path(__file__).parents[2]
 CELLS = ("figure", "target", "measured", "date", "command")
@@ -129,7 +130,9 @@ def commands() -> dict[str, Any]:
             yield from leaves(f"{path} {name}", subcommand)
 
     assert codehub.__main__.__doc__, "it adds what runs a server"
-    return dict(leaves("codehub", get_command(cli)))
+    root: Any = get_command(cli)
+    describe(root)
+    return dict(leaves("codehub", root))
 
 
 @pytest.mark.parametrize("path", commands())

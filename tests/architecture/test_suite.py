@@ -90,3 +90,21 @@ def test_without_asking_and_outside_ci_there_is_one_try(
 ) -> None:
     assert suite.run(*options, failures=1, on=["docker"], ci=ci).returncode == 1
     assert suite.tries("docker") == 1
+
+
+@pytest.mark.parametrize(("ci", "code"), [("true", 1), ("", 0)])
+def test_a_machine_without_a_cluster_is_a_failure_in_ci_and_elsewhere_none(
+    ci: str, code: int, tmp_path: Path
+) -> None:
+    """There none of the programs is found that a cluster needs."""
+    environment = {name: value for name, value in os.environ.items() if name != "CODEHUB_TEST_KUBERNETES"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.kubernetes", sys.executable, "-c", "pass"],
+        cwd=_ROOT,
+        env={**environment, "CI": ci, "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert ("there can be no cluster here" in done.stderr) == bool(code)

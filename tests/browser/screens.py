@@ -1,4 +1,6 @@
-"""The pictures in docs/screens: `make screens`. Every screen once, over a system in memory, as somebody would find it."""
+"""The pictures in docs/screens: `make screens`. Every screen once,
+over a system in memory, as somebody would find it.
+"""
 
 import asyncio
 import logging
@@ -218,7 +220,7 @@ async def of_a_problem(browser: Browser, folder: Path) -> None:
         row = await made.workspace(Phase.RUNNING, "crawler")
         await made.service.set_wish(row.id, DesiredState.STANDBY, By("ann", verbatim("Asked to stop it.")))
         await made.arrives(row.id, Phase.STANDBY)
-        made.instances._storage._disks.pop(row.id)
+        made.storage.lose_volume(row.id)
         await made.arrives(row.id, Phase.ERROR)
         await page.goto(f"{base}/w/{row.id}/")
         await page.screenshot(path=folder / "visit-problem.png", animations="disabled")

@@ -1,13 +1,12 @@
 """What a person reads on a page stays in its place while the page changes: in Chromium."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from playwright.async_api import Route, expect
+from playwright.async_api import expect
 from tests.browser.conftest import Pages
-from tests.support.chromium import sign_in
+from tests.support.chromium import held_answer, sign_in
 from tests.support.site import API, Site, create
 
 from codehub.core.access import Role
@@ -186,18 +185,9 @@ async def test_rows_asked_for_before_a_search_do_not_come_into_what_it_found(
     page = await pages()
     await sign_in(page, site, "ann")
     await page.wait_for_selector("body[data-live]")
-    may_answer = asyncio.Event()
-
-    async def late(route: Route) -> None:
-        answer = await route.fetch()
-        await may_answer.wait()
-        await route.fulfill(response=answer)
-
-    await page.route("**/rows?*", late, times=1)
-    async with page.expect_request("**/rows?*"):
+    async with page.expect_response("**/rows?q=beta*"), held_answer(page, "**/rows?*") as is_given:
         await api.patch(f"{API}/workspaces/{alpha['id']}", json={"description": "changed"})
-    await page.get_by_role("searchbox").fill("beta")
-    await expect(page.locator(".row .name")).to_have_text(["beta"])
-    async with page.expect_response("**/rows?q=beta*"):
-        may_answer.set()
+        await is_given()
+        await page.get_by_role("searchbox").fill("beta")
+        await expect(page.locator(".row .name")).to_have_text(["beta"])
     await expect(page.locator(".row .name")).to_have_text(["beta"])

@@ -16,9 +16,12 @@ from codehub.doctor.examine import (
     examine_homes_dir,
     examine_sandbox,
 )
-from codehub.doctor.findings import Verdict
+from codehub.doctor.findings import Verdict, report
+from codehub.doctor.kubernetes import examine_cluster
 from codehub.doctor.services import examine_docker, examine_s3
-from codehub.settings import load_settings
+from codehub.settings import Settings, load_settings
+from codehub.text import text
+from codehub.text.terminal import columns
 
 
 def test_the_doctor_says_that_codehub_runs_already(tmp_path: Path) -> None:
@@ -76,10 +79,40 @@ def test_the_doctor_names_an_invalid_address_of_an_archive_store(
     assert finding.result == f"AWS_ENDPOINT_URL {address!r} is no http:// or https:// address"
 
 
-def test_the_doctor_says_that_a_backend_does_not_exist_yet() -> None:
-    assert examine_backend(load_settings()).verdict is Verdict.OK
-    missing = examine_backend(load_settings(instance_backend="k8s"))
-    assert (missing.verdict, missing.result) == (Verdict.BROKEN, "k8s is not there yet")
+def test_the_doctor_names_the_backends() -> None:
+    finding = examine_backend(load_settings(instance_backend="k8s"))
+    assert (finding.verdict, finding.result) == (Verdict.OK, "k8s, homes: k8s-pvc")
+
+
+def cluster_settings(**changes: object) -> Settings:
+    usual = {"instance_backend": "k8s", "archive_url": "s3://homes", "helper_image": "codehub"}
+    return load_settings(**(usual | changes))
+
+
+def test_the_doctor_says_what_jobs_of_a_cluster_lack(tmp_path: Path) -> None:
+    for settings, name in (
+        (load_settings(instance_backend="k8s", helper_image="codehub"), "CODEHUB_ARCHIVE_URL"),
+        (cluster_settings(archive_url=tmp_path.as_uri()), "CODEHUB_K8S_ARCHIVE_CLAIM"),
+        (load_settings(instance_backend="k8s", archive_url="s3://homes"), "CODEHUB_HELPER_IMAGE"),
+    ):
+        (finding,) = examine_cluster(settings)
+        assert (finding.verdict, name in str(finding.do)) == (Verdict.BROKEN, True)
+
+
+def test_the_doctor_names_the_field_of_a_patch_that_can_not_be(tmp_path: Path) -> None:
+    patch = tmp_path / "patch.yaml"
+    patch.write_text("spec: {hostNetwork: true}")
+    (finding,) = examine_cluster(cluster_settings(k8s_pod_patch=patch))
+    assert finding.verdict is Verdict.BROKEN
+    assert finding.result.startswith("spec.hostNetwork can't be set")
+
+
+def test_the_doctor_says_where_it_looked_for_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
+    (finding,) = examine_cluster(cluster_settings())
+    assert (finding.verdict, str(tmp_path / "nowhere") in finding.result) == (Verdict.BROKEN, True)
 
 
 def test_the_doctor_says_whether_workspaces_have_networks_of_their_own(
@@ -120,3 +153,16 @@ def test_the_doctor_looks_at_a_directory_of_homes(tmp_path: Path) -> None:
         f"{tmp_path / 'file'} is a file, not a directory",
     )
     assert "CODEHUB_HOMES_DIR" in str(wrong.do)
+
+
+def test_the_doctor_speaks_the_language_of_whoever_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEHUB_LANG", "ko")
+    settings = load_settings(data_dir=tmp_path, disk_floor_mb=10**9)
+    finding = examine_room(settings, tmp_path, tmp_path)
+    assert finding.do == text("ko", "doctor.disk.short.do")
+    lines = report([finding], as_json=False).splitlines()
+    assert text("ko", "doctor.part.disk") in lines[0]
+    assert lines[-1] == text("ko", "doctor.can_start")
+    assert columns(lines[0].partition(finding.result)[0]) == columns(lines[1].partition("→")[0])

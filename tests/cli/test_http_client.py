@@ -1,4 +1,6 @@
-"""The blocking HTTP client, against a server that does as it is told: framings, lines, silence, halves and the wrong protocol."""
+"""The blocking HTTP client, against a server that does as it is told:
+framings, lines, silence, halves and the wrong protocol.
+"""
 
 import socket
 from collections.abc import Iterator

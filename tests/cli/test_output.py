@@ -11,12 +11,12 @@ import typer
 
 from codehub.cli.failures import Failed
 from codehub.cli.fields import describe_fields
-from codehub.cli.find import spelled
+from codehub.cli.find import command_argument
 from codehub.cli.formatting import ago, harmless, harmless_bytes, seconds, size, span, state
-from codehub.cli.language import chosen_language
 from codehub.cli.output import Output, report_failures
 from codehub.cli.tables import fit, pairs, plain
 from codehub.cli.wait import Goal, has_arrived, request_and_wait
+from codehub.text.terminal import chosen_language
 
 if TYPE_CHECKING:
     from codehub.cli.client import Client
@@ -239,9 +239,9 @@ def test_a_history_is_read_in_40_columns() -> None:
 
 
 def test_a_name_is_spelled_as_a_shell_takes_it() -> None:
-    assert spelled(WORKSPACE, "demo", "me") == "demo"
-    assert spelled(WORKSPACE, "my demo", "bob") == "'my demo' --owner bob"
-    assert spelled(WORKSPACE, "-demo", "me") == WORKSPACE["id"]
+    assert command_argument(WORKSPACE, "demo", "me") == "demo"
+    assert command_argument(WORKSPACE, "my demo", "bob") == "'my demo' --owner bob"
+    assert command_argument(WORKSPACE, "-demo", "me") == WORKSPACE["id"]
 
 
 @pytest.mark.parametrize("details", [None, {}, [], ["x"], [{"field": "x"}], "x"])

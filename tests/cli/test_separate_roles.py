@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -140,3 +142,22 @@ async def test_a_database_is_migrated_once_and_says_so(roles: SeparateRoles) -> 
     applied = json.loads(codehub("migrate", "--json", database_url=url).stdout)["applied"]
     assert applied[0] == "0001 people"
     assert codehub("migrate", database_url=url).stdout == "The database is up to date.\n"
+
+
+def test_a_role_that_does_not_serve_yet_ends_as_soon_as_it_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as database, (tmp_path / "log").open("w+") as log:
+        settings = {
+            "data_dir": str(tmp_path / "data"),
+            "database_url": f"postgresql://admin@127.0.0.1:{database.getsockname()[1]}/codehub",
+            "public_base_url": "http://127.0.0.1:1",
+            "port": "0",
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "codehub", "api"], env=environment(**settings), stderr=log, text=True
+        )
+        try:
+            with database.accept()[0]:  # it waits for what is never answered
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(PATIENCE_S) == 0
+        finally:
+            end(process)

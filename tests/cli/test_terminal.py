@@ -19,7 +19,7 @@ from tests.support.site import PASSWORD, Site, create
 from tests.support.terminal import NO_TMUX, Terminal, terminal
 
 from codehub.adapters.system.machine import SystemIdentity
-from codehub.core.history import observed
+from codehub.core.history import events_of_pass
 from codehub.core.messages import verbatim
 from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
@@ -35,7 +35,8 @@ def environ_of(command: Command, **changes: str) -> dict[str, str]:
     return environ | {"PATH": f"{Path(sys.executable).parent}:{environ['PATH']}"}
 
 
-# Whatever waits for the terminal waits in a thread: the site that is asked there is served by the loop of these tests.
+# Whatever waits for the terminal waits in a thread: the site that
+# is asked there is served by the loop of these tests.
 
 
 async def seen(opened: Terminal, pattern: str) -> str:
@@ -70,7 +71,7 @@ async def test_a_bar_shows_how_many_bytes_were_moved(site: Site, tmp_path: Path)
     async def become(**fields: object) -> None:
         before = (await site.world.api.get(made)).status
         after = replace(before, **fields)  # type: ignore[arg-type]
-        events = tuple(observed(before, after, actor="test", reason=verbatim("as the test says")))
+        events = tuple(events_of_pass(before, after, actor="test", reason=verbatim("as the test says")))
         assert not await store.persist([Change(made, after, events)])
 
     await become(operation=Operation.ARCHIVING, op_id=op_id, op_started_at=await site.world.now())

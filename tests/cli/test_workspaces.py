@@ -286,6 +286,15 @@ async def test_a_workspace_is_pinned_and_unpinned_and_the_list_shows_it(command:
     assert (await command("ws", "pin", "nothing")).code == 4
 
 
+async def test_a_workspace_can_do_without_the_script_in_its_tab(command: Command) -> None:
+    await command("ws", "create", "demo", "--no-start")
+    assert "in the IDE" not in (await command("ws", "show", "demo")).out
+    assert (await command("ws", "change", "demo", "--no-tab-script")).code == 0
+    assert "nothing of codehub's" in (await command("ws", "show", "demo")).out
+    changed = (await command("ws", "change", "demo", "--tab-script", "--json")).json
+    assert changed["tab_script"] is True
+
+
 async def test_tables_and_explanations_are_in_the_language_of_the_environment(command: Command) -> None:
     assert (await command("ws", "create", "demo", "--wait")).code == 0
     assert (await command("ws", "list", lang="ko")).out.split()[:2] == ["이름", "상태"]

@@ -1,4 +1,6 @@
-"""What a container has said, as Docker sends it: frames, however they are cut and however many come at once."""
+"""What a container has said, as Docker sends it: frames, however they are cut and however many come at
+once.
+"""
 
 import pytest
 

@@ -42,7 +42,10 @@ async def store(world: PostgresWorld, *, life: timedelta = timedelta(hours=1)) -
 
     insert = "INSERT INTO sessions (id_sha256, user_id, expires_at) VALUES ($1, $2, $3)"
     await world.api_pool.execute(insert, digest(SESSION), world.user_id, expires)
-    insert = "INSERT INTO api_tokens (id, user_id, name, token_sha256, scope, expires_at) VALUES ($1, $2, $3, $4, $5, $6)"
+    insert = (
+        "INSERT INTO api_tokens (id, user_id, name, token_sha256, scope, expires_at) VALUES ($1, $2, $3, "
+        "$4, $5, $6)"
+    )
     for credential, scope in ((READS, "read"), (WRITES, "write")):
         await world.api_pool.execute(
             insert, uuid4(), world.user_id, scope, digest(credential), scope, expires

@@ -1,10 +1,14 @@
-"""The contract of hints, for every adapter: what is sent comes out, coalesced; what may have been missed says so; nothing raises."""
+"""The contract of hints, for every adapter: what is sent comes out,
+coalesced; what may have been missed says so; nothing raises.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID, uuid4
 
+import asyncpg
 import pytest
 from tests.conftest import ON_15, Worlds
 from tests.support.patience import PATIENCE_S, until
@@ -44,7 +48,8 @@ async def world(request: pytest.FixtureRequest, worlds: Worlds) -> AsyncIterator
             on_redis = RedisHints(server.url, clock=SystemClock())
 
             async def have_come(_listener: Listener, _ids: set[UUID]) -> None:
-                # It answers after it has written what was published before, and whatever can be read is read at once.
+                # It answers after it has written what was published before,
+                # and whatever can be read is read at once.
                 await server.ping()
 
             yield HintsWorld(on_redis, server.lose_connections, have_come)
@@ -165,6 +170,25 @@ async def test_a_listener_waits_for_a_server_that_is_not_there_yet(postgres: Pos
     async with asyncio.timeout(PATIENCE_S), hints.listen() as listener:
         assert await anext(listener) == frozenset()
         assert slept == [0.2, 0.4, 0.8, 1.6]
+
+
+async def test_a_listener_that_is_ended_while_it_begins_leaves_no_connection(
+    postgres: PostgresWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def hang(self: object, *_: object) -> None:
+        connections.put_nowait(self)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncpg.Connection, "add_listener", hang)
+    hints = PostgresHints(postgres.api_pool, postgres.connect_args, Role.API, clock=SystemClock())
+    opening = asyncio.create_task(hints.listen().__aenter__())
+    connection = await connections.get()
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert connection.is_closed()
 
 
 async def test_one_who_sends_hints_can_hear_those_of_others_alone(postgres: PostgresWorld) -> None:

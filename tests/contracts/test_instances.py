@@ -1,8 +1,11 @@
-"""What every platform promises of instances. Another joins by a name in the fixture; no test knows which one it is on."""
+"""What every platform promises of instances. Another joins by a
+name in the fixture; no test knows which one it is on.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.support.docker import DOCKER_SUITE, Docker
@@ -15,6 +18,8 @@ from tests.support.instances import (
     local_world,
     new_spec,
 )
+from tests.support.kubernetes import KUBERNETES_SUITE, Kubernetes
+from tests.support.kubernetes_world import kubernetes_world
 from tests.support.patience import PATIENCE_S, until
 
 from codehub.adapters.health import answer_status
@@ -28,20 +33,34 @@ HEALTHY = Instance(running=True, healthy=True)
 
 @pytest.fixture(autouse=True)
 def patient_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine is, a server that answers is well: nobody takes it for ill after two seconds."""
+    """However slow the machine is, a server that answers is well: nobody takes it for ill after two
+    seconds.
+    """
     monkeypatch.setattr(answer_status, "__defaults__", (PATIENCE_S,))
 
 
 @pytest.fixture(
-    params=["memory", "local", "local-without-sandbox", pytest.param("docker", marks=DOCKER_SUITE)]
+    params=[
+        "memory",
+        "local",
+        "local-without-sandbox",
+        pytest.param("docker", marks=DOCKER_SUITE),
+        pytest.param("kubernetes", marks=KUBERNETES_SUITE),
+    ]
 )
-async def platform(request: pytest.FixtureRequest, docker: Docker) -> AsyncIterator[InstanceWorld]:
+async def platform(
+    request: pytest.FixtureRequest, docker: Docker, kubernetes: Kubernetes, tmp_path: Path
+) -> AsyncIterator[InstanceWorld]:
     if request.param == "memory":
         yield MemoryWorld()
         return
     if request.param == "docker":
         async with docker_world(await docker()) as on_docker:
             yield on_docker
+        return
+    if request.param == "kubernetes":
+        async with kubernetes_world(kubernetes(), tmp_path) as in_cluster:
+            yield in_cluster
         return
     async with local_world(sandbox=request.param == "local") as world:
         yield world
@@ -86,7 +105,7 @@ async def test_a_start_refuses_any_volume_but_the_one_it_names(platform: Instanc
     spec = new_spec()
     if made:
         await platform.make_volume(spec)
-    with pytest.raises(ActionFailed, match="no volume"):
+    with pytest.raises(ActionFailed, match="NoSuchVolume"):
         await platform.instances.start(spec, "not-this-one")
     assert await platform.instances.list_all() == {}
 
@@ -95,7 +114,7 @@ async def test_a_refused_start_leaves_the_running_instance_alone(platform: Insta
     spec = new_spec()
     await running(platform, spec)
     before = await platform.identity(spec.workspace_id)
-    with pytest.raises(ActionFailed, match="no volume"):
+    with pytest.raises(ActionFailed, match="NoSuchVolume"):
         await platform.instances.start(spec, "not-this-one")
     assert await platform.identity(spec.workspace_id) == before
     await become_healthy(platform.instances, spec.workspace_id)

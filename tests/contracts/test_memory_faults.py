@@ -1,4 +1,6 @@
-"""The memory adapter's hooks: a fault before a commit leaves nothing, one after it leaves everything but the hint."""
+"""The memory adapter's hooks: a fault before a commit leaves
+nothing, one after it leaves everything but the hint.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""The store's contract, for every adapter: what is created, amended and read, each in one transaction with its history."""
+"""The store's contract, for every adapter: what is created,
+amended and read, each in one transaction with its history.
+"""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""The store's contract on what changed, on who holds an operation, on last use, and on limits that are exact under concurrency."""
+"""The store's contract on what changed, on who holds an operation, on
+last use, and on limits that are exact under concurrency.
+"""
 
 import asyncio
 from dataclasses import replace

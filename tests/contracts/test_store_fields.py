@@ -60,6 +60,7 @@ def errors(reasons: st.SearchStrategy[ErrorReason]) -> st.SearchStrategy[ErrorIn
 def specs(draw: st.DrawFn) -> Spec:
     deleted_at = draw(maybe_times)
     accepts_loss = draw(st.booleans())
+    choice = None if accepts_loss else draw(st.none() | st.sampled_from(RecoverChoice))
     return Spec(
         owner_user_id=UUID(int=0),
         name=draw(some_texts),
@@ -76,10 +77,12 @@ def specs(draw: st.DrawFn) -> Spec:
         purge_at=None if deleted_at is None else draw(maybe_times),
         recover_at=draw(maybe_times),
         recover_accepts_loss=accepts_loss,
-        recover_choice=None if accepts_loss else draw(st.none() | st.sampled_from(RecoverChoice)),
+        recover_choice=choice,
+        recover_offered_key=draw(st.none() | some_texts),
         asked_again_at=draw(maybe_times),
         forgotten_at=None if deleted_at is None else draw(maybe_times),
         pinned_at=draw(maybe_times),
+        tab_script=draw(st.booleans()),
         request_id=draw(st.none() | texts),
         standby_ttl_seconds=draw(st.none() | st.integers(10, 2**31 - 1)),
         archive_ttl_seconds=draw(st.none() | counts),

@@ -1,4 +1,6 @@
-"""The store's contract on who lives: heard of lately, by the database's time; gone at once when it says so."""
+"""The store's contract on who lives: heard of lately, by the database's time; gone at once when it says
+so.
+"""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -260,7 +260,9 @@ async def test_a_reader_that_follows_many_writers_misses_nothing_and_reads_nothi
 
 
 async def test_a_number_taken_early_and_committed_late_is_not_missed(postgres: PostgresWorld) -> None:
-    """The order of numbers is not the order of transactions: whoever went by number alone would lose the first."""
+    """The order of numbers is not the order of transactions:
+    whoever went by number alone would lose the first.
+    """
     late_row, early_row = await make(postgres), await make(postgres)
     begin = await end(postgres)
     insert = (
@@ -311,7 +313,7 @@ async def test_what_moves_and_what_will_sleep_soon(world: World) -> None:
     await world.controller.persist([Change(row.id, begun)])
     half = Progress("restore", 5, 10, 2.5, 2.0)
     await world.controller.write_progress({row.id: (op_id, half)}, [])
-    (moving,) = await world.api.moving()
+    (moving,) = await world.api.all_progress()
     assert (moving.workspace_id, moving.owner_user_id, moving.progress) == (row.id, world.user_id, half)
     running = Status(phase=Phase.RUNNING, phase_changed_at=now)
     soon = await world.place(world.spec(standby_ttl_seconds=30), running)

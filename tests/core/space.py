@@ -1,4 +1,6 @@
-"""The whole state space of one workspace, and a world with actuators that work. A point is small and hashable; times are relative."""
+"""The whole state space of one workspace, and a world with actuators that
+work. A point is small and hashable; times are relative.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,7 +24,9 @@ from codehub.core.workspace import HomeCtx, Status, Workspace
 
 
 class Thing(StrEnum):
-    """What the world has of something. HALF: there, but not ready. OTHER (volumes): complete, but not the one the row names."""
+    """What the world has of something. HALF: there, but not ready.
+    OTHER (volumes): complete, but not the one the row names.
+    """
 
     UNREACHABLE = "unreachable"
     ABSENT = "absent"

@@ -6,13 +6,16 @@ import pytest
 from tests.core.test_visit import BACKGROUND, NAVIGATION, PROGRAM, SOCKET
 
 from codehub.core.activity import (
+    Traffic,
     Window,
+    WorkRule,
     counts_as_use,
     flush_after_s,
+    heard_until,
     is_its_own_doing,
     is_its_own_socket,
 )
-from codehub.core.ides import ide_profile
+from codehub.core.ides import IdeProfile, ide_profile
 from codehub.core.visit import Visit
 
 CODE, JUPYTER, HTTP = (ide_profile(ide) for ide in ("code-server", "jupyterlab", "http"))
@@ -134,3 +137,27 @@ def test_a_long_silence_is_forgotten() -> None:
 @pytest.mark.parametrize(("ttl", "after"), [(None, 30), (300, 30), (60, 15), (10, 2.5)])
 def test_a_use_is_recorded_within_a_quarter_of_a_short_time_to_live(ttl: int | None, after: float) -> None:
     assert flush_after_s(ttl, 30) == after
+
+
+def test_what_goes_up_counts_for_tabs_without_a_script_and_the_more_of_them_the_more_it_takes() -> None:
+    assert WorkRule(CODE).is_typing(Traffic(bytes_up=2_001, sockets=2), 1000.0)
+    assert not WorkRule(CODE).is_typing(Traffic(bytes_up=2_001, sockets=3), 1000.0)
+    assert not WorkRule(CODE).is_typing(Traffic(bytes_up=0, sockets=0), 1000.0)
+    assert not WorkRule(JUPYTER).is_typing(Traffic(bytes_up=100_000, sockets=1), 1000.0), (
+        "frames decide there"
+    )
+
+
+@pytest.mark.parametrize("profile", [CODE, JUPYTER])
+def test_output_counts_whoever_hears_it(profile: IdeProfile) -> None:
+    rule = WorkRule(profile)
+    assert not rule.is_printing(Traffic(prints=12), 1000.0)
+    assert rule.is_printing(Traffic(prints=1), 1001.0)
+    assert not rule.is_printing(Traffic(), 1002.0)
+    assert not rule.is_printing(Traffic(prints=1), 1059.0), "a busy minute with nothing new is over"
+    assert not WorkRule(HTTP).is_printing(Traffic(prints=100), 1000.0)
+
+
+def test_a_script_is_believed_until_well_after_it_should_have_asked_again() -> None:
+    assert heard_until(1000.0, 25.0) == 1060.0
+    assert heard_until(1000.0, 0.0) == 1010.0

@@ -1,4 +1,6 @@
-"""Ceilings as tables: what is refused, with which bound, what a start gives, and which images a pattern names."""
+"""Ceilings as tables: what is refused, with which bound, what
+a start gives, and which images a pattern names.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -9,8 +11,8 @@ from tests.support.workspaces import SPEC
 from codehub.core.ceilings import (
     Ceilings,
     Images,
-    clamped,
-    clamping,
+    clamp,
+    describe_clamp,
     fits,
     may_run,
     refuse_one_more_workspace,
@@ -105,12 +107,12 @@ def test_nobody_has_one_more_than_the_operator_lets_them() -> None:
 
 
 def test_a_start_gives_what_was_asked_for_up_to_today_s_ceilings() -> None:
-    assert clamped(LOW, Resources(4096, 1.0, 500, 10)) == Resources(1024, 1.0, 100, 10)
+    assert clamp(LOW, Resources(4096, 1.0, 500, 10)) == Resources(1024, 1.0, 100, 10)
 
 
 def test_what_a_start_gives_is_said_where_it_is_less_than_was_asked_for() -> None:
     ceilings = Ceilings(Resources(memory_mb=512, cpus=0.5, pids=64, disk_mb=1024))
-    assert clamping(ceilings, ceilings.resources) is None
-    assert clamping(ceilings, Resources(memory_mb=513, cpus=0.25, pids=64, disk_mb=1000)) == Message(
+    assert describe_clamp(ceilings, ceilings.resources) is None
+    assert describe_clamp(ceilings, Resources(memory_mb=513, cpus=0.25, pids=64, disk_mb=1000)) == Message(
         Code.CLAMPED, {"memory": 512, "cpus": "0.25", "pids": 64, "disk": 1000}
     )

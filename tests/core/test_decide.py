@@ -61,7 +61,8 @@ STARTING = workspace(Phase.STANDBY, operation=Operation.STARTING, home_ctx=home(
 START = Act(Operation.STARTING, Step.START)
 LOST = workspace(Phase.STANDBY, operation=Operation.STARTING, home_ctx=home("v1", dirty=True))
 
-# The row, what is seen, what else is known; the plan, from when on each pass looks, whether one should follow at once.
+# The row, what is seen, what else is known; the plan, from when on
+# each pass looks, whether one should follow at once.
 NEXT_LOOK = [
     (
         workspace(Phase.STANDBY, DesiredState.STANDBY, home_ctx=home("v1")),
@@ -256,7 +257,9 @@ def test_what_is_tried_again_must_meet_the_request_too_and_is_looked_at_at_once(
 
 
 def test_only_transitions_writes_an_operation() -> None:
-    """Judge, plan and the rest read it: whoever looks for what begins or ends an operation reads one module."""
+    """Judge, plan and the rest read it: whoever looks for what begins or ends an operation reads one
+    module.
+    """
     writers = {
         path.name
         for path in Path(codehub.core.__path__[0]).glob("*.py")

@@ -1,4 +1,6 @@
-"""A browser that signed in before is known by a word that nobody else can write, for one account, for a time."""
+"""A browser that signed in before is known by a word that nobody else can write, for one account, for a
+time.
+"""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID

@@ -7,6 +7,7 @@ import pytest
 from tests.support.workspaces import (
     KEY,
     NOW,
+    OUR_VOLUME,
     OWNER_ID,
     READY,
     UNKNOWN,
@@ -24,7 +25,7 @@ from codehub.core.explain import Action, Ask, Waiting, WaitsFor, explain
 from codehub.core.idle import sleeps_at
 from codehub.core.judge import judge
 from codehub.core.messages import Code, Message, verbatim
-from codehub.core.observation import Unmarked
+from codehub.core.observation import Instance, Unmarked
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.requests import Accepted, Refusal, Refused, Unchanged, rule_change
@@ -55,11 +56,30 @@ def test_what_rests_waits_for_nothing() -> None:
 
 def test_a_missing_mark_is_named_with_what_makes_it_again() -> None:
     row = workspace(Phase.STANDBY, DesiredState.STANDBY, conditions=conditions(volume=READY), home_ctx=home())
-    blind = judge(row, observation(volume=Unmarked("The volume codehub-x")), NOW)
+    mark = Message(Code.MARK_OF_ENGINE, {"name": "codehub-x"})
+    blind = judge(row, observation(volume=Unmarked(mark)), NOW)
     explanation = explain(replace(row, status=blind.status), NOW)
     assert (explanation.why, blind.status.phase) == (Why.CANNOT_LOOK, Phase.STANDBY)
-    missing = Message(Code.MARK_MISSING, {"mark": "The volume codehub-x"})
+    missing = Message(Code.MARK_MISSING, {"mark": mark})
     assert explanation.waiting_for == Waiting(WaitsFor.MARK, {"message": missing})
+
+
+def test_a_host_that_fell_silent_is_named_and_nothing_takes_the_place_of_what_may_run_there() -> None:
+    row = workspace(Phase.RUNNING, DesiredState.RUNNING, conditions=RUNNING, home_ctx=home())
+    lost = Message(Code.NODE_LOST, {"node": "node-1"})
+    instance = Instance(running=False, healthy=False, is_out_of_sight=True, why=lost)
+    blind = judge(row, observation(instance, OUR_VOLUME), NOW)
+    explanation = explain(replace(row, status=blind.status), NOW)
+    assert (explanation.why, blind.status.phase) == (Why.CANNOT_LOOK, Phase.RUNNING)
+    assert explanation.waiting_for == Waiting(WaitsFor.HOST, {"message": lost})
+
+
+def test_what_keeps_an_instance_from_running_is_told_with_its_condition() -> None:
+    row = workspace(Phase.STANDBY, DesiredState.RUNNING, conditions=conditions(volume=READY), home_ctx=home())
+    why = Message(Code.UNSCHEDULABLE, {"nodes": "1", "lacks": [], "message": "no room"})
+    seen = judge(row, observation(Instance(running=False, healthy=False, why=why), OUR_VOLUME), NOW)
+    assert seen.status.conditions.container_ready.message == why
+    assert seen.status.conditions.container_ready.is_present
 
 
 def test_only_what_runs_can_be_stopped() -> None:

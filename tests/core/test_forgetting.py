@@ -1,4 +1,6 @@
-"""Forgetting a workspace whose deletion a dead backend holds up (ADR 0024): who is held up, what becomes of it, what stays."""
+"""Forgetting a workspace whose deletion a dead backend holds up (ADR
+0024): who is held up, what becomes of it, what stays.
+"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -29,7 +31,7 @@ from codehub.core.decide import NextLook
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, explain
 from codehub.core.garbage import BackendItem, Thing, sort_garbage
-from codehub.core.history import Event, EventKind, wished
+from codehub.core.history import Event, EventKind, events_of_request
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Begin, Forget, Hold, Rest, Why
@@ -86,7 +88,8 @@ CASES = [
         Accepted,
     ),
     (held_up(spec=FORGOTTEN), Unchanged),
-    # Its last archive failed: that is tried again, or purged. Its files are at stake, and its backends answer.
+    # Its last archive failed: that is tried again, or purged. Its
+    # files are at stake, and its backends answer.
     (
         workspace(
             Phase.ERROR,
@@ -211,7 +214,7 @@ def test_in_a_trash_without_end_what_is_left_of_it_waits_for_a_purge() -> None:
 def test_the_history_says_who_gave_it_up() -> None:
     before = held_up().spec
     events = list(
-        wished(
+        events_of_request(
             before, replace(before, forgotten_at=NOW), actor="root", reason=verbatim("Asked to forget it.")
         )
     )

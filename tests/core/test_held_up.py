@@ -1,4 +1,6 @@
-"""Spec §2.4, held up: when an operation is, who may give it up or try it at once, and that one that moves is never preempted."""
+"""Spec §2.4, held up: when an operation is, who may give it up or try
+it at once, and that one that moves is never preempted.
+"""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -30,7 +32,7 @@ from tests.support.workspaces import (
 
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, explain
-from codehub.core.history import EventKind, is_to_be_carried_out, observed, wished
+from codehub.core.history import EventKind, events_of_pass, events_of_request, is_to_be_carried_out
 from codehub.core.judge import judge
 from codehub.core.messages import Code, Message, verbatim
 from codehub.core.observation import Observation
@@ -121,12 +123,12 @@ def test_who_can_not_be_looked_at_is_held_up_and_the_condition_says_why() -> Non
 def test_the_history_tells_once_that_it_is_held_up() -> None:
     blind = observation(UNREACHABLE, OUR_VOLUME)
     once = settled(STARTING, blind)
-    events = list(observed(STARTING.status, once, actor="c", reason=verbatim("")))
+    events = list(events_of_pass(STARTING.status, once, actor="c", reason=verbatim("")))
     assert [(event.kind, event.after, event.reason) for event in events] == [
         (EventKind.OPERATION, "STARTING", Message(Code.INSTANCE_UNKNOWN))
     ]
     again = settled(replace(STARTING, status=once), blind)
-    assert list(observed(once, again, actor="c", reason=verbatim(""))) == []
+    assert list(events_of_pass(once, again, actor="c", reason=verbatim(""))) == []
 
 
 def test_a_step_in_flight_moves_though_nobody_can_look() -> None:
@@ -267,9 +269,9 @@ def test_the_same_wish_again_is_a_try_at_once_and_counts_once() -> None:
     assert isinstance(asked, Accepted)
     assert asked.spec.revision == WAITING.spec.revision
     assert is_to_be_carried_out(WAITING.spec, asked.spec)
-    assert [event.kind for event in wished(WAITING.spec, asked.spec, actor="ann", reason=verbatim(""))] == [
-        EventKind.WISH
-    ]
+    assert [
+        event.kind for event in events_of_request(WAITING.spec, asked.spec, actor="ann", reason=verbatim(""))
+    ] == [EventKind.WISH]
     row = replace(WAITING, spec=asked.spec)
     assert planned(row) == Resume(OP.STARTING)
     failed = apply_outcome(

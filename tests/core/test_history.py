@@ -14,7 +14,7 @@ from tests.support.workspaces import (
 
 from codehub.core.conditions import HEALTHY, Condition, Conditions
 from codehub.core.errors import ErrorReason
-from codehub.core.history import Event, EventKind, is_to_be_carried_out, observed, wished
+from codehub.core.history import Event, EventKind, events_of_pass, events_of_request, is_to_be_carried_out
 from codehub.core.messages import Message, verbatim
 from codehub.core.observation import (
     ARCHIVE_READY,
@@ -42,14 +42,16 @@ def kinds(events: Any) -> list[tuple[EventKind, str | None, str | None]]:
 def test_the_history_tells_what_was_asked_for() -> None:
     row = workspace(Phase.RUNNING)
     spec = accepted(rule_deletion(row, NOW, trash_s=700))
-    assert list(wished(row.spec, spec, actor="ann", reason=verbatim("delete"), request_id="r1")) == [
+    assert list(
+        events_of_request(row.spec, spec, actor="ann", reason=verbatim("delete"), request_id="r1")
+    ) == [
         Event(EventKind.DELETION, None, "trash", "ann", verbatim("delete"), "r1"),
         Event(EventKind.WISH, "RUNNING", "PENDING", "ann", verbatim("delete"), "r1"),
     ]
     purged = accepted(rule_deletion(row, NOW, trash_s=700, purge=True))
     kept = accepted(rule_deletion(row, NOW, trash_s=None))
     for before in (spec, kept):
-        assert kinds(wished(before, purged, actor="ann", reason=verbatim(""))) == [
+        assert kinds(events_of_request(before, purged, actor="ann", reason=verbatim(""))) == [
             (EventKind.DELETION, "trash", "purge")
         ]
     lost = workspace(Phase.ERROR, error_info=error())
@@ -60,7 +62,7 @@ def test_the_history_tells_what_was_asked_for() -> None:
         (False, RecoverChoice.ADOPT, "adopt"),
     ):
         recovered = accepted(rule_recovery(lost, NOW, accept_loss=accept, choice=choice))
-        assert kinds(wished(lost.spec, recovered, actor="ann", reason=verbatim(""))) == [
+        assert kinds(events_of_request(lost.spec, recovered, actor="ann", reason=verbatim(""))) == [
             (EventKind.RECOVERY, None, word)
         ]
 
@@ -83,23 +85,23 @@ def test_a_wish_a_deletion_and_a_recovery_are_carried_out_and_nothing_else() -> 
 def test_the_history_tells_what_a_pass_changed() -> None:
     before = workspace(Phase.STANDBY).status
     begun = replace(before, operation=Operation.STARTING, op_id=NEW_OP_ID)
-    assert kinds(observed(before, begun, actor="c1", reason=verbatim(""))) == [
+    assert kinds(events_of_pass(before, begun, actor="c1", reason=verbatim(""))) == [
         (EventKind.OPERATION, "NONE", "STARTING")
     ]
     taken = replace(begun, op_id=None)
-    assert kinds(observed(begun, taken, actor="c1", reason=verbatim(""))) == [
+    assert kinds(events_of_pass(begun, taken, actor="c1", reason=verbatim(""))) == [
         (EventKind.OPERATION, "STARTING", "STARTING")
     ]
     failed = replace(before, phase=Phase.ERROR, error_info=error(ErrorReason.TIMEOUT))
-    assert list(observed(before, failed, actor="c1", reason=verbatim("time is up"))) == [
+    assert list(events_of_pass(before, failed, actor="c1", reason=verbatim("time is up"))) == [
         Event(EventKind.ERROR, None, "Timeout", "c1", verbatim("as the test says")),
         Event(EventKind.PHASE, "STANDBY", "ERROR", "c1", verbatim("time is up")),
     ]
-    assert kinds(observed(failed, before, actor="c1", reason=verbatim(""))) == [
+    assert kinds(events_of_pass(failed, before, actor="c1", reason=verbatim(""))) == [
         (EventKind.ERROR, "Timeout", None),
         (EventKind.PHASE, "ERROR", "STANDBY"),
     ]
-    assert list(observed(before, before, actor="c1", reason=verbatim(""))) == []
+    assert list(events_of_pass(before, before, actor="c1", reason=verbatim(""))) == []
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_a_phase_changes_because_of_what_was_seen(before: Phase, after: Phase, b
         container_ready=INSTANCE_READY if after is Phase.RUNNING else INSTANCE_STOPPED,
         healthy=HEALTHY,
     )
-    (event,) = observed(
+    (event,) = events_of_pass(
         workspace(before).status,
         workspace(after, conditions=observation).status,
         actor="c1",
@@ -129,7 +131,7 @@ def test_a_phase_changes_because_of_what_was_seen(before: Phase, after: Phase, b
 
 
 def test_a_deletion_is_done_because_its_end_was_seen() -> None:
-    (event,) = observed(
+    (event,) = events_of_pass(
         workspace(Phase.ARCHIVED).status,
         workspace(Phase.DELETED).status,
         actor="c1",

@@ -83,7 +83,8 @@ def test_a_container_that_is_seen_makes_the_home_dirty() -> None:
 def test_what_an_instance_writes_to_a_volume_that_the_row_does_not_know_is_not_lost_silently(
     volume: Volume,
 ) -> None:
-    # As after a dump of the database was restored: it knows an archive, and the home was restored and used since.
+    # As after a dump of the database was restored: it knows an
+    # archive, and the home was restored and used since.
     row = workspace(Phase.ARCHIVED, archive_key=KEY, home_ctx=home(None))
     status = judge(row, Observation(HEALTHY_INSTANCE, volume, COMMITTED), NOW).status
     assert status.error_info is not None
@@ -179,7 +180,7 @@ def test_a_deletion_that_answers_a_loss_has_all_its_tries() -> None:
 # Contract 15: crash loops
 
 
-def crashed(restarts: tuple[int, ...], **changes: Any) -> Status:
+def crashed(restarts: tuple[int, ...], left: Instance | None = None, **changes: Any) -> Status:
     row = workspace(
         Phase.RUNNING,
         home_ctx=home("v1", dirty=True),
@@ -187,7 +188,7 @@ def crashed(restarts: tuple[int, ...], **changes: Any) -> Status:
         restarts=tuple(ago(seconds) for seconds in restarts),
         **changes,
     )
-    return judge(row, observation(None, OUR_VOLUME), NOW).status
+    return judge(row, observation(left, OUR_VOLUME), NOW).status
 
 
 def test_a_lost_instance_is_counted_and_started_again() -> None:
@@ -202,6 +203,15 @@ def test_the_sixth_loss_in_ten_minutes_is_a_crash_loop() -> None:
     assert status.error_info is not None
     assert status.error_info.reason is ErrorReason.CRASH_LOOP
     assert status.error_info.message == Message(Code.DIED_AGAIN, {"restarts": 5, "minutes": "10"})
+
+
+def test_a_crash_loop_says_what_ended_the_last_one_where_its_platform_tells() -> None:
+    why = Message(Code.OUT_OF_MEMORY, {"memory": "64Mi"})
+    ended = Instance(running=False, healthy=False, has_ended=True, why=why)
+    error = crashed((50, 40, 30, 20, 10), ended).error_info
+    assert error is not None
+    died = Message(Code.DIED_AGAIN, {"restarts": 5, "minutes": "10"})
+    assert error.message == Message(Code.SEVERAL, {"messages": [died, why]})
 
 
 def test_losses_that_somebody_wished_for_are_no_crashes() -> None:

@@ -1,6 +1,9 @@
-"""Contract 11 with a database that is older than the world: an archive is there that is newer than the one the row names."""
+"""Contract 11 with a database that is older than the world: an
+archive is there that is newer than the one the row names.
+"""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +16,7 @@ from tests.support.workspaces import (
     OP_ID,
     OUR_VOLUME,
     WORKSPACE_ID,
+    accepted,
     ago,
     decided,
     error,
@@ -21,13 +25,15 @@ from tests.support.workspaces import (
     workspace,
 )
 
-from codehub.core.archives import CommittedArchive, archive_made_since
+from codehub.core.archives import CLOCKS_APART, CommittedArchive, archive_made_since, work_counts_from
+from codehub.core.conditions import Truth
 from codehub.core.errors import NEWEST_ARCHIVE, NEWEST_ARCHIVE_AT, ErrorInfo, ErrorReason
 from codehub.core.judge import judge, needs_archives_look
-from codehub.core.messages import verbatim
-from codehub.core.observation import Observation, Unobserved
+from codehub.core.messages import Code, verbatim
+from codehub.core.observation import Observation, Unobserved, Volume
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Act, Hold, TakeOver, plan
+from codehub.core.requests import rule_recovery
 from codehub.core.transitions import Done, apply_outcome, apply_plan
 from codehub.core.workspace import HomeCtx, RecoverChoice, Workspace
 
@@ -156,6 +162,65 @@ def test_who_takes_the_newest_goes_on_with_it(
     assert (status.phase, status.archive_key, status.error_info) == (Phase.ARCHIVED, taken, None)
 
 
+@pytest.mark.parametrize(
+    ("offered", "archives"),
+    [(OTHER, (OWN,)), (KEY, (OLDER,)), (KEY, ())],
+    ids=["the one that the error named", "the row's own", "the only one"],
+)
+def test_who_took_an_archive_that_has_vanished_since_is_asked_again(
+    offered: str, archives: tuple[CommittedArchive, ...]
+) -> None:
+    row = answered(KEY, **TAKEN, recover_offered_key=offered)
+    row = replace(row, status=replace(row.status, home_ctx=home("v1", dirty=True)))
+    status = decided(row, look(KEY if OWN in archives else None, *archives)).status
+    assert (status.phase, status.operation, status.archive_key) == (Phase.ERROR, Operation.NONE, offered)
+    assert status.error_info is not None
+    assert status.error_info.reason is ErrorReason.DATA_LOST
+    assert status.error_info.message.code is Code.ARCHIVE_LOST
+    assert status.error_info.occurred_at == NOW
+
+
+def test_who_then_takes_the_newest_of_those_that_are_left_gets_it() -> None:
+    row = answered(KEY, **TAKEN, recover_offered_key=OTHER)
+    asked = replace(row, status=decided(row, look(KEY, OWN)).status)
+    spec = accepted(rule_recovery(asked, NOW, choice=RecoverChoice.NEWEST))
+    assert spec.recover_offered_key is None
+    status = decided(replace(asked, spec=spec), look(None, OWN)).status
+    assert (status.phase, status.archive_key, status.error_info) == (Phase.ARCHIVED, KEY, None)
+
+
+def test_files_without_an_identity_are_not_given_up_for_an_archive_that_has_vanished() -> None:
+    row = answered(KEY, newest=None, **TAKEN, recover_offered_key=KEY)
+    row = replace(row, status=replace(row.status, home_ctx=home("v1", dirty=True)))
+    unidentified = observation(None, Volume(None, "v1"), None, archives=(OLDER,))
+    status = decided(row, unidentified).status
+    assert (status.phase, status.home_ctx) == (Phase.ERROR, home("v1", dirty=True))
+    assert status.error_info is not None
+    assert status.error_info.message.code is Code.IDENTITY_LOST
+
+
+@pytest.mark.parametrize(
+    ("archive_ready", "newest", "offered"),
+    [
+        (Truth.TRUE, NEWER, NEWER.key),
+        (Truth.FALSE, NEWER, NEWER.key),
+        (Truth.TRUE, None, KEY),
+        (Truth.UNKNOWN, None, KEY),
+        (Truth.FALSE, None, None),
+    ],
+)
+def test_what_is_offered_is_what_the_row_knows_of(
+    archive_ready: Truth, newest: CommittedArchive | None, offered: str | None
+) -> None:
+    row = answered(KEY, newest=newest)
+    conditions = row.status.conditions
+    ready = replace(conditions.archive_ready, status=archive_ready)
+    row = replace(row, status=replace(row.status, conditions=replace(conditions, archive_ready=ready)))
+    for choice in (RecoverChoice.NEWEST, RecoverChoice.ADOPT, None):
+        spec = accepted(rule_recovery(row, NOW, choice=choice))
+        assert spec.recover_offered_key == (offered if choice is RecoverChoice.NEWEST else None)
+
+
 def test_who_takes_the_newest_where_there_is_none_is_judged_anew() -> None:
     status = judge(answered(None, **TAKEN), look(None), NOW).status
     assert (status.phase, status.archive_key) == (Phase.PENDING, None)
@@ -251,3 +316,9 @@ def test_an_archive_since_the_deletion_is_newer_than_it_and_than_the_row_s(
     row = workspace(Phase.DELETED, archive_key=KEY)
     archive = archive_made_since(row.status, [OWN, NEWER], ago(since_s))
     assert (archive is not None) is is_found
+
+
+def test_what_a_slow_clock_may_have_dated_before_the_deletion_counts_as_made_after_it() -> None:
+    deleted_at = datetime(2026, 11, 16, 12, tzinfo=UTC)
+    assert work_counts_from(deleted_at) == deleted_at - CLOCKS_APART
+    assert timedelta(seconds=30) < CLOCKS_APART < timedelta(minutes=5)

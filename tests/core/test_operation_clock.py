@@ -23,11 +23,12 @@ from tests.support.workspaces import (
 )
 
 from codehub.core.errors import ErrorReason
-from codehub.core.judge import is_answered, judge
+from codehub.core.judge import judge
 from codehub.core.messages import Code, Message, verbatim
 from codehub.core.observation import Unobserved
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Act, Complete, Fail, Hold, plan
+from codehub.core.recoveries import is_answered
 from codehub.core.rules import DEFAULT_RULES
 from codehub.core.transitions import (
     Failed,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codehub.core.progress import Progress, measured
+from codehub.core.progress import Progress, calculate_progress
 
 CASES = [
     # done, total, elapsed, rate, left
@@ -18,4 +18,6 @@ CASES = [
 def test_rate_and_time_left_follow_from_what_was_done(
     done: int, total: int | None, elapsed: float, rate: float | None, left: float | None
 ) -> None:
-    assert measured("archive", done, total, elapsed_s=elapsed) == Progress("archive", done, total, rate, left)
+    assert calculate_progress("archive", done, total, elapsed_s=elapsed) == Progress(
+        "archive", done, total, rate, left
+    )

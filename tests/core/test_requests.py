@@ -13,14 +13,17 @@ from tests.support.workspaces import (
     ago,
     conditions,
     error,
+    home,
     refused,
     workspace,
 )
 
+from codehub.core.conditions import Condition
 from codehub.core.errors import ErrorInfo, ErrorReason
-from codehub.core.judge import is_answered
 from codehub.core.messages import verbatim
+from codehub.core.observation import VOLUME_READY, VOLUME_UNKNOWN
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.recoveries import is_answered
 from codehub.core.requests import (
     Accepted,
     Refusal,
@@ -166,6 +169,15 @@ def test_recovery_is_a_request_with_a_time() -> None:
     assert accepted(rule_recovery(row, NOW, accept_loss=True)).recover_accepts_loss
     chosen = accepted(rule_recovery(row, NOW, choice=RecoverChoice.NEWEST))
     assert chosen.recover_choice is RecoverChoice.NEWEST
+
+
+@pytest.mark.parametrize("seen", [VOLUME_READY, VOLUME_UNKNOWN])
+def test_who_takes_an_archive_and_was_not_told_of_a_loss_has_not_given_up_the_home(seen: Condition) -> None:
+    row = workspace(Phase.ERROR, error_info=error(), home_ctx=home("v1", dirty=True))
+    ready = replace(row.status.conditions, volume_ready=seen)
+    row = replace(row, status=replace(row.status, conditions=ready))
+    spec = accepted(rule_recovery(row, NOW, choice=RecoverChoice.NEWEST))
+    assert (spec.recover_at, spec.recover_choice, spec.recover_offered_key) == (NOW, None, None)
 
 
 def test_a_later_recovery_forgets_an_earlier_choice() -> None:

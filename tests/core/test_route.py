@@ -4,10 +4,12 @@ from uuid import UUID
 
 import pytest
 
+from codehub.core.origins import WorkspaceOrigins
 from codehub.core.route import Kind, Route, entry_of, mount_of, parse_route
 
 ID = "019a8b00-0000-7000-8000-000000000001"
 MOUNT = f"/w/{ID}"
+LABEL = "0123456789abcdef0123"
 
 
 @pytest.mark.parametrize(
@@ -56,3 +58,22 @@ def test_all_else_is_the_hub_s(target: str) -> None:
 def test_an_address_that_is_built_is_read_as_what_it_was_built_from() -> None:
     assert mount_of(UUID(ID)) == MOUNT
     assert parse_route(entry_of(UUID(ID)).encode()) == Route(Kind.WORKSPACE, UUID(ID), None, MOUNT, "/")
+
+
+@pytest.mark.parametrize(
+    ("host", "route"),
+    [
+        (f"{LABEL}.localhost:8000", Route(Kind.WORKSPACE, None, None, "", "/w/x?y", LABEL, LABEL)),
+        (f"1-{LABEL}.LOCALHOST:8000", Route(Kind.WORKSPACE, None, 1, "", "/w/x?y", LABEL, f"1-{LABEL}")),
+        ("y.localhost", Route(Kind.WORKSPACE, None, None, "", "/w/x?y")),
+        ("localhost:8000", Route(Kind.WORKSPACE, None, None, "", "/w/x?y")),
+    ],
+)
+def test_below_the_domain_of_workspaces_the_host_says_what_a_request_is_for(host: str, route: Route) -> None:
+    assert parse_route(b"/w/x?y", host.encode(), WorkspaceOrigins("http", "localhost", 8000)) == route
+
+
+def test_beside_that_domain_and_without_one_the_target_says_it() -> None:
+    hub = Route(Kind.HUB, None, None, "", "/a")
+    assert parse_route(b"/a", b"localhost:8000", WorkspaceOrigins("http", "localhost", 8000)) == hub
+    assert parse_route(b"/a", f"{LABEL}.localhost:8000".encode()) == hub

@@ -129,7 +129,8 @@ def check_nothing_is_lost(point: Point, result: Pass) -> None:
         case Step.DELETE_VOLUME:
             assert is_saved or is_purge(result), point
             assert point.container is Thing.ABSENT, point
-            # Whether nobody used it since it was restored is looked at first, and from then on nothing starts on it.
+            # Whether nobody used it since it was restored is looked at
+            # first, and from then on nothing starts on it.
             assert is_condemned(status) or point.operation is not Operation.ARCHIVING, point
         case Step.RESTORE:
             assert is_saved, point
@@ -151,7 +152,9 @@ def check_nothing_is_lost(point: Point, result: Pass) -> None:
 
 
 def check_convergence(point: Point) -> None:
-    """With actuators that work, a point that is not in ERROR reaches its wish in a few steps, and then nothing moves."""
+    """With actuators that work, a point that is not in ERROR
+    reaches its wish in a few steps, and then nothing moves.
+    """
     path = trajectory(point)
     assert len(path) <= STEPS_MAX, point
     last = path[-1]
@@ -159,7 +162,8 @@ def check_convergence(point: Point) -> None:
     check_direction(path, point)
     if last.phase is Phase.ERROR:
         assert isinstance(last.plan, Wait), point
-        # ERROR is what was seen, not what a working actuator has led to: at most a stray container was stopped on the way.
+        # ERROR is what was seen, not what a working actuator has led to:
+        # at most a stray container was stopped on the way.
         assert all(leg.plan.operation is Operation.STOPPING for leg in path if isinstance(leg.plan, Act)), (
             point
         )
@@ -182,7 +186,9 @@ def check_rests(point: Point) -> None:
 
 
 def check_direction(path: tuple["Leg", ...], point: Point) -> None:
-    """One direction per wish: once a level was gained (or left) for the wish, none is left (or gained) again."""
+    """One direction per wish: once a level was gained (or left) for the wish, none is left (or gained)
+    again.
+    """
     ups = {leg.is_upward for leg in path if isinstance(leg.plan, Begin) and not leg.is_clearing}
     assert len(ups) <= 1, point
 
@@ -219,7 +225,8 @@ def leg_of(result: Pass) -> Leg:
     if isinstance(planned, Begin):
         target = MOVES[planned.operation].target
         is_upward = target in LEVEL and LEVEL[target] > LEVEL[result.verdict.status.phase]
-        # Stopping a container that has no business there is no move of the workspace, nor is getting rid of a condemned volume.
+        # Stopping a container that has no business there is no move of the
+        # workspace, nor is getting rid of a condemned volume.
         is_clearing = planned.why in (Why.STRAY_CONTAINER, Why.CONDEMNED)
     return Leg(planned, result.status.phase, is_upward, is_clearing, result.then)
 

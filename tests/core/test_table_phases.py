@@ -29,6 +29,7 @@ from tests.support.workspaces import (
 from codehub.core.conditions import Condition, Truth
 from codehub.core.errors import ErrorReason
 from codehub.core.judge import judge
+from codehub.core.messages import Code, Message
 from codehub.core.observation import Archive, Instance, Observation, Unmarked, Unobserved, Volume
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import HealthStatus, ObservedStatus, health_status, observed_status
@@ -46,7 +47,7 @@ VOLUME_READY = [
     (HALF_VOLUME, "False", "NotReady"),
     (None, "False", "Absent"),
     (UNREACHABLE, "Unknown", "Unreachable"),
-    (Unmarked("The volume codehub-x"), "Unknown", "MarkMissing"),
+    (Unmarked(Message(Code.MARK_OF_ENGINE, {"name": "codehub-x"})), "Unknown", "MarkMissing"),
 ]
 
 

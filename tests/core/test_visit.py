@@ -8,6 +8,7 @@ from tests.support.workspaces import NOW, OWNER_ID, workspace
 
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.origins import Door
 from codehub.core.requests import Accepted, Refusal, Refused, Ruling, Unchanged
 from codehub.core.visit import (
     AtLimit,
@@ -28,8 +29,10 @@ from codehub.core.visit import (
     decide,
     intent,
     is_forged,
+    is_from_elsewhere,
     is_on_its_way,
     is_open,
+    refuse_entry,
     wants_page,
 )
 from codehub.core.workspace import StorageBackend
@@ -188,6 +191,37 @@ def test_who_may_enter_is_asked_before_where_the_workspace_is() -> None:
 
 
 FULL = Refused(Refusal.LIMIT_EXCEEDED, verbatim("full"))
+
+
+def test_a_navigation_comes_from_anywhere_and_all_else_from_its_own_origin() -> None:
+    own = "https://a.ws.example.net"
+    navigation = Visit(fetch_mode="navigate", fetch_dest="document", fetch_site="cross-site")
+    assert not is_from_elsewhere(navigation, own)
+    assert is_from_elsewhere(replace(navigation, method="POST"), own)
+    assert is_from_elsewhere(Visit(fetch_site="same-site"), own)
+    assert is_from_elsewhere(Visit(fetch_site="same-origin", origin="https://b.ws.example.net"), own)
+    assert not is_from_elsewhere(Visit(fetch_site="same-origin", origin=own), own)
+    assert not is_from_elsewhere(Visit(agent="curl/8"), own)
+
+
+@pytest.mark.parametrize("own", [None, 3000])
+@pytest.mark.parametrize("port", [None, 3000, 3001])
+def test_a_door_opens_the_place_that_it_is_of(own: int | None, port: int | None) -> None:
+    row = workspace()
+    comes = replace(OWNER, door=Door(row.id, own))
+    assert refuse_entry(comes, row, port) == (None if port == own else SignIn())
+    assert refuse_entry(OWNER, row, port) is None
+    elsewhere = replace(OWNER, door=Door(UUID(int=7), port))
+    assert refuse_entry(elsewhere, row, port) == SignIn()
+    assert decide(NAVIGATION, elsewhere, row, port=port) == SignIn()
+    gone = replace(row, spec=replace(row.spec, deleted_at=NOW))
+    assert refuse_entry(comes, gone, own) == NoSuch()
+
+
+def test_a_door_is_no_right_of_its_own() -> None:
+    row = workspace()
+    strangers = Visitor(UUID(int=7), "bob", door=Door(row.id, None))
+    assert isinstance(refuse_entry(strangers, row), Forbidden)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""What buttons and forms do: the wish is recorded by the same service as the API's, and the answer says what became of it."""
+"""What buttons and forms do: the wish is recorded by the same
+service as the API's, and the answer says what became of it.
+"""
 
 import asyncio
 import re

@@ -1,4 +1,6 @@
-"""A trash without end (CODEHUB_TRASH_SECONDS=never): what the wire, the dashboard and the command line say of it, and how it is emptied."""
+"""A trash without end (CODEHUB_TRASH_SECONDS=never): what the wire, the
+dashboard and the command line say of it, and how it is emptied.
+"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

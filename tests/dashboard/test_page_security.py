@@ -48,6 +48,8 @@ async def test_every_page_has_the_strict_policy_and_no_inline_script_or_style(si
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "same-origin"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
         assert answer.headers["cache-control"] == "no-store"
         assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", answer.text), place
         assert all("src=" in script for script in re.findall(r"<script[^>]*>", answer.text)), place

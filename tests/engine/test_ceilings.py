@@ -1,4 +1,6 @@
-"""Rows that are older than an operator's ceilings: what a start gives them, and which image it does not run."""
+"""Rows that are older than an operator's ceilings: what a start gives them, and which image it does not
+run.
+"""
 
 from dataclasses import replace
 from uuid import UUID
@@ -12,7 +14,7 @@ from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.plan import Why
 from codehub.core.workspace import InstanceBackend, Resources
-from codehub.engine.platforms import Platforms
+from codehub.engine.backends import Backends
 from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Report, ignore_progress
 
@@ -24,7 +26,7 @@ class Started(Exception):
 async def test_a_workspace_above_a_lowered_ceiling_starts_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
     plane, given = Plane(), []
     low = Ceilings(Resources(memory_mb=512, cpus=1.0, pids=64, disk_mb=1024))
-    plane.platforms = replace(plane.platforms, ceilings=low)
+    plane.backends = replace(plane.backends, ceilings=low)
     start = plane.instances.start
 
     async def noted(spec: InstanceSpec, volume_id: str, report: Report = ignore_progress) -> None:
@@ -62,9 +64,9 @@ async def test_an_image_that_is_allowed_no_longer_is_not_started_and_the_error_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plane = Plane()
-    backends = {**plane.platforms.instances, InstanceBackend.LOCAL_DOCKER: plane.instances}
+    instances = {**plane.backends.instances, InstanceBackend.LOCAL_DOCKER: plane.instances}
     ceilings = Ceilings(images=Images(("team/own",), ("team/*",)))
-    plane.platforms = Platforms(backends, plane.platforms.storage, ceilings)
+    plane.backends = Backends(instances, plane.backends.storage, ceilings)
 
     async def refuse(_spec: InstanceSpec, _volume_id: str, _report: Report = ignore_progress) -> None:
         raise Started

@@ -1,6 +1,8 @@
-"""Crash proof: at every boundary between two effects of every operation, whatever happens there, the end is the same.
+"""Crash proof: at every boundary between two effects of every
+operation, whatever happens there, the end is the same.
 
-The boundaries are taken from a run without faults, so that a new one can't be forgotten."""
+The boundaries are taken from a run without faults, so that a new one can't be forgotten.
+"""
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -54,7 +56,8 @@ async def choose_the_older_archive(plane: Plane, workspace_id: UUID) -> None:
 
 
 P, S, R, A = DesiredState.PENDING, DesiredState.STANDBY, DesiredState.RUNNING, DesiredState.ARCHIVED
-# What is proved: the operation, the wishes that lead up to it (with files written on the way), and what sets it off.
+# What is proved: the operation, the wishes that lead up to it
+# (with files written on the way), and what sets it off.
 OPERATIONS: dict[str, tuple[tuple[DesiredState, ...], Act]] = {
     "PROVISIONING": ((P,), wishing(S)),
     "CREATE_EMPTY_ARCHIVE": ((P,), wishing(A)),
@@ -159,7 +162,9 @@ async def crash(plane: Plane, _workspace_id: UUID, _point: str) -> None:
 
 
 async def second_controller(plane: Plane, _workspace_id: UUID, _point: str) -> None:
-    """A second controller comes and does three passes right here; then the first goes on as if nothing had happened."""
+    """A second controller comes and does three passes right here;
+    then the first goes on as if nothing had happened.
+    """
     other = plane.controller("second")
     was = process.get()
     process.set("second")

@@ -1,4 +1,6 @@
-"""Garbage collection against a whole plane: what goes, what stays, what is only reported, what a dry run says."""
+"""Garbage collection against a whole plane: what goes, what
+stays, what is only reported, what a dry run says.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -11,10 +13,11 @@ from tests.support.storages import unheard
 
 from codehub.core.errors import ErrorReason
 from codehub.core.garbage import Thing
+from codehub.core.messages import Code, Message, verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import StorageBackend
+from codehub.engine.backends import Backends
 from codehub.engine.gc import GarbageCollector
-from codehub.engine.platforms import Platforms
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home
@@ -28,7 +31,7 @@ async def plane() -> AsyncIterator[Plane]:
 
 
 def collector(plane: Plane) -> GarbageCollector:
-    return GarbageCollector(plane.store, plane.platforms, grace=timedelta(hours=2))
+    return GarbageCollector(plane.store, plane.backends, grace=timedelta(hours=2))
 
 
 async def archived_twice(plane: Plane) -> UUID:
@@ -92,7 +95,9 @@ async def test_what_a_restore_left_that_was_never_recorded_goes(plane: Plane) ->
 
 
 async def test_a_home_that_an_instance_runs_on_stays_though_the_row_knows_neither(plane: Plane) -> None:
-    """The row may be older than both, as after an older dump was restored: a container goes before its volume (contract 8)."""
+    """The row may be older than both, as after an older dump was
+    restored: a container goes before its volume (contract 8).
+    """
     workspace_id = await restored_unrecorded(plane)
     row = await plane.get(workspace_id)
     volume_id = plane.storage.volume_id(workspace_id)
@@ -105,7 +110,7 @@ async def test_a_home_that_an_instance_runs_on_stays_though_the_row_knows_neithe
         volume_id,
     )
     collected = await collector(plane).collect()
-    assert [why for _, why in collected.failed] == ["An instance runs on it."]
+    assert [why for _, why in collected.failed] == [Message(Code.INSTANCE_RUNS_ON_IT)]
     assert plane.storage.volume_id(workspace_id) == volume_id
 
 
@@ -119,7 +124,7 @@ async def test_the_last_copy_of_an_archive_that_is_gone_stays_though_the_row_doe
     await plane.storage.restore(Home(workspace_id, row.spec.home_store_key), lost, unheard)
     plane.storage.lose_archive(lost)
     collected = await collector(plane).collect()
-    assert ["The archive that it was restored from is gone" in why for _, why in collected.failed] == [True]
+    assert [why for _, why in collected.failed] == [Message(Code.ITEM_LAST_COPY)]
     assert plane.storage.files(workspace_id) == {"thesis": b"the last chapter"}
 
 
@@ -132,12 +137,14 @@ async def test_a_home_whose_workspace_changes_while_it_is_looked_through_stays(p
 
     plane.hook = wished_for
     collected = await collector(plane).collect()
-    assert [why for _, why in collected.failed] == ["Its workspace changed while it was looked at."]
+    assert [why for _, why in collected.failed] == [Message(Code.CHANGED_MEANWHILE)]
     assert plane.storage.volume_id(workspace_id) is not None
 
 
 async def test_what_a_purge_has_begun_to_delete_is_left_to_it(plane: Plane) -> None:
-    """Garbage collection looks at a DELETED workspace, and meanwhile its deletion is taken back and a purge asked for."""
+    """Garbage collection looks at a DELETED workspace, and meanwhile
+    its deletion is taken back and a purge asked for.
+    """
     controller = plane.controller()
     workspace_id = await plane.create()
     await plane.converge(controller)
@@ -156,8 +163,8 @@ async def test_what_a_purge_has_begun_to_delete_is_left_to_it(plane: Plane) -> N
     collected = await collector(plane).collect()
     assert collected.removed == ()
     assert {why for _removal, why in collected.failed} <= {
-        "Its workspace changed while it was looked at.",
-        "It is needed by now.",
+        Message(Code.CHANGED_MEANWHILE),
+        Message(Code.NEEDED_BY_NOW),
     }
     assert (await plane.get(workspace_id)).status.operation is Operation.DELETING
 
@@ -208,7 +215,9 @@ async def test_a_backend_that_is_away_is_named_and_the_others_are_looked_at(plan
 
     plane.hook = away
     collected = await collector(plane).collect()
-    assert collected.unreachable == ("local-process: the engine is away",)
+    assert collected.unreachable == (
+        Message(Code.OF_BACKEND, {"backend": "local-process", "message": verbatim("the engine is away")}),
+    )
     assert len(collected.removed) == 1
 
 
@@ -238,8 +247,8 @@ async def test_a_left_over_is_told_once_however_many_backends_its_adapter_serves
 
     monkeypatch.setattr(plane.storage, "list_leftovers", leftovers)
     both = {StorageBackend.LOCAL_DIR: plane.storage, StorageBackend.OBJECT_STORE: plane.storage}
-    platforms = Platforms(plane.platforms.instances, both)
-    collected = await GarbageCollector(plane.store, platforms, grace=timedelta(hours=2)).collect(dry_run=True)
+    backends = Backends(plane.backends.instances, both)
+    collected = await GarbageCollector(plane.store, backends, grace=timedelta(hours=2)).collect(dry_run=True)
     assert collected.leftovers == ("trash-1",)
 
 
@@ -250,6 +259,7 @@ async def test_what_is_left_of_a_forgotten_workspace_is_told_kept_and_collected_
     workspace_id = await plane.create()
     await plane.converge(controller)
     plane.instances.write(workspace_id, "notes.txt", b"mine")
+    plane.clock.seconds += 120  # whatever clock its files have their times by, it was before the deletion
 
     async def away(point: str) -> None:
         if point in ("instances.list", "instances.status"):
@@ -303,7 +313,7 @@ async def test_what_was_written_after_a_deletion_that_was_forgotten_is_kept_unti
     kept = await collector(plane).collect()
     assert kept.removed == ()
     assert [removal.item.thing for removal, _why in kept.failed] == [Thing.INSTANCE, Thing.VOLUME]
-    assert all("forgotten" in why and "--orphans" in why for _removal, why in kept.failed)
+    assert {why for _removal, why in kept.failed} <= {Message(Code.ITEM_WORKED_ON_SINCE)}
     assert plane.storage.files(workspace_id) == {"notes.txt": b"mine"}
     ended = await collector(plane).collect(orphans=True)
     assert ([removal.item.thing for removal in ended.removed], ended.failed) == (

@@ -1,4 +1,6 @@
-"""The loop as it runs: woken by hints and events, by the clock alone when all of them are lost, through outages and with two controllers."""
+"""The loop as it runs: woken by hints and events, by the clock alone when all
+of them are lost, through outages and with two controllers.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -45,7 +47,7 @@ async def running(plane: Plane, cadence: Cadence, *names: str) -> AsyncIterator[
     system = System(plane.clock, Dice(), SystemIdentity(), tasks)
     for name in names or ("c1",):
         controller = WorkspaceController(
-            name, plane.store, plane.platforms, plane.hints, system, cadence=cadence
+            name, plane.store, plane.backends, plane.hints, system, cadence=cadence
         )
         tasks.spawn(controller.run(), name=name)
     try:

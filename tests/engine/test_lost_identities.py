@@ -1,4 +1,6 @@
-"""A home whose identity is lost, and a row that knows nothing of it or of what was done in it: its files go by a person's word alone."""
+"""A home whose identity is lost, and a row that knows nothing of it or of
+what was done in it: its files go by a person's word alone.
+"""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -31,7 +33,9 @@ async def plane() -> AsyncIterator[Plane]:
 
 
 async def unknown_home(plane: Plane, made: DesiredState) -> tuple[UUID, WorkspaceController]:
-    """A workspace at rest, as an older dump has it; somebody worked in a home that it knows nothing of, and whose identity is lost."""
+    """A workspace at rest, as an older dump has it; somebody worked in a
+    home that it knows nothing of, and whose identity is lost.
+    """
     controller = plane.controller()
     workspace_id = await plane.create(made)
     await plane.converge(controller)
@@ -121,7 +125,9 @@ async def test_who_takes_the_newest_archive_gives_up_such_a_home(plane: Plane) -
 
 
 async def test_a_home_that_the_row_takes_for_untouched_is_not_replaced_either(plane: Plane) -> None:
-    """The dump was made after a restore and before the first start: the id is the same, and the row is not dirty."""
+    """The dump was made after a restore and before the first
+    start: the id is the same, and the row is not dirty.
+    """
     controller = plane.controller()
     workspace_id = await plane.create(A)
     await plane.converge(controller)
@@ -152,7 +158,9 @@ async def test_a_deletion_leaves_such_a_home_until_it_is_purged_or_its_loss_acce
 
 
 async def test_a_deletion_stops_what_runs_on_such_a_home_before_it_asks_about_the_files(plane: Plane) -> None:
-    """Else what runs makes the files the only copy again and again, and the deletion is asked about for ever (simulator, seed 10005)."""
+    """Else what runs makes the files the only copy again and again, and the
+    deletion is asked about for ever (simulator, seed 10005).
+    """
     controller = plane.controller()
     workspace_id = await plane.create(R)
     await plane.converge(controller)
@@ -186,10 +194,10 @@ async def test_garbage_collection_leaves_such_a_home_of_a_deleted_workspace(
 
 
 async def check_that_it_stays(plane: Plane, workspace_id: UUID) -> None:
-    collector = GarbageCollector(plane.store, plane.platforms, grace=timedelta(hours=2))
+    collector = GarbageCollector(plane.store, plane.backends, grace=timedelta(hours=2))
     collected = await collector.collect()
     assert collected.removed == ()
-    assert ["not what says which volume it is" in why for _, why in collected.failed] == [True]
+    assert [why for _, why in collected.failed] == [Message(Code.ITEM_UNIDENTIFIED)]
     assert files(plane, workspace_id) == THESIS
     await collector.collect(orphans=True)
     assert files(plane, workspace_id) is None

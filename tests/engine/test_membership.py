@@ -1,4 +1,6 @@
-"""Workspaces that change hands: what another controller has begun is gone on with, whenever it is learnt that it has gone."""
+"""Workspaces that change hands: what another controller has begun is
+gone on with, whenever it is learnt that it has gone.
+"""
 
 import asyncio
 from datetime import datetime
@@ -77,6 +79,66 @@ async def test_a_step_that_is_let_go_before_it_has_begun_can_be_done_later() -> 
     await controller.members.beat()
     await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
+    await plane.close()
+
+
+async def test_who_leaves_lets_go_of_everything_and_is_heard_of_no_more() -> None:
+    plane = Plane()
+    leaving, staying = plane.controller("leaving"), plane.controller("staying")
+    workspace_id = await plane.create()
+    await leaving.members.beat()
+    await leaving.run_pass(EVERYONE)
+    await leaving.run_pass(EVERYONE)
+    assert (leaving.is_busy, plane.storage.made) == (True, [])
+    await leaving.leave()
+    await leaving.members.beat()
+    await leaving.run_pass(EVERYONE)
+    await breathe()
+    assert (leaving.is_busy, plane.storage.made) == (False, [])
+    await staying.members.beat()
+    assert staying.members.others == []
+    await plane.converge(staying)
+    assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
+    await plane.close()
+
+
+async def test_a_beat_that_is_under_way_brings_back_nobody_who_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plane, may_go_on = Plane(), asyncio.Event()
+    members, beat = plane.controller().members, plane.store.beat
+
+    async def late(me: Member, *, alive_s: float, looked_at: datetime | None) -> Members:
+        await may_go_on.wait()
+        return await beat(me, alive_s=alive_s, looked_at=looked_at)
+
+    monkeypatch.setattr(plane.store, "beat", late)
+    beating = asyncio.ensure_future(members.beat())
+    await breathe()
+    leaving = asyncio.ensure_future(members.leave())
+    await breathe()
+    may_go_on.set()
+    await asyncio.gather(beating, leaving)
+    assert await looks_of(plane) == {}
+    await plane.close()
+
+
+async def test_a_pass_that_is_under_way_begins_nothing_for_who_has_left() -> None:
+    plane = Plane()
+    leaving = plane.controller("leaving")
+    await plane.create()
+    await leaving.members.beat()
+    await leaving.run_pass(EVERYONE)
+
+    async def leave(point: str) -> None:
+        if point == "persist.before_commit":
+            plane.hook = None
+            await leaving.leave()
+
+    plane.hook = leave
+    await leaving.run_pass(EVERYONE)
+    await breathe()
+    assert (leaving.is_busy, plane.storage.made) == (False, [])
     await plane.close()
 
 

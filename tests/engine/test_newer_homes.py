@@ -1,4 +1,6 @@
-"""An older dump of the database was restored, and somebody worked in a home since: nothing of that is lost in silence."""
+"""An older dump of the database was restored, and somebody worked
+in a home since: nothing of that is lost in silence.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -159,7 +161,9 @@ async def test_a_loss_that_was_accepted_once_is_no_word_about_what_came_later(pl
 
 
 async def restored_from_a_lost_archive(plane: Plane, workspace_id: UUID) -> None:
-    """Let a home be there that the row knows nothing of, as it was restored from an archive that is gone by now."""
+    """Let a home be there that the row knows nothing of, as it
+    was restored from an archive that is gone by now.
+    """
     row = await plane.get(workspace_id)
     assert row.status.archive_key is not None
     key = f"{workspace_id}/{UUID(int=7)}/home.tar.zst"
@@ -241,7 +245,7 @@ async def test_the_row_is_asked_again_after_a_look_through_a_home_which_may_take
     plane.hook = taken_over
     volume = Volume(plane.storage.volume_id(workspace_id))
     with pytest.raises(Superseded):
-        await Executor(plane.platforms, holds).run(
+        await Executor(plane.backends, holds).run(
             begun, Act(operation, step), volume, plane.clock.now(), unheard
         )
     plane.hook = None

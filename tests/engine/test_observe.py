@@ -1,4 +1,6 @@
-"""Looks at several platforms: what one of them says, or does not say, takes nothing from what another said."""
+"""Looks at several platforms: what one of them says, or does not say, takes nothing from what another
+said.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -13,21 +15,25 @@ from tests.support.workspaces import COMMITTED, KEY, SPEC, workspace
 
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.system.machine import SystemIdentity
+from codehub.core.messages import Code, Message
 from codehub.core.observation import Archive, Instance, Unmarked, Unobserved, Volume
 from codehub.core.operations import Operation, Phase
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
+from codehub.engine.backends import Backends
 from codehub.engine.observe import ArchiveLook, Observer
-from codehub.engine.platforms import Platforms
 from codehub.ports.backends import MarkMissing
 from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home
 
 T = TypeVar("T")
 _A_DAY_S = 86400.0
+MARK = Message(Code.MARK_OF_ENGINE, {"name": "codehub-x"})
 
 
 class Shelf(MemoryStorage):
-    """Archives that are told or not, after so many seconds; `asked` counts how often somebody wanted to know."""
+    """Archives that are told or not, after so many seconds; `asked` counts how often somebody wanted to
+    know.
+    """
 
     def __init__(self, answers_after_s: Callable[[], float]) -> None:
         super().__init__(now=ManualClock().now, identity=SystemIdentity())
@@ -56,7 +62,7 @@ def hole() -> Shelf:
 
 def observer(**stores: Shelf) -> Observer:
     return Observer(
-        Platforms({}, {StorageBackend[name.upper()]: store for name, store in stores.items()}), ManualClock()
+        Backends({}, {StorageBackend[name.upper()]: store for name, store in stores.items()}), ManualClock()
     )
 
 
@@ -94,10 +100,10 @@ async def test_failed_checks_are_counted_on_every_platform() -> None:
     there.clock = here.clock
     local = await start_unhealthy(here, InstanceBackend.LOCAL_PROCESS)
     docker = await start_unhealthy(there, InstanceBackend.LOCAL_DOCKER)
-    platforms = Platforms(
+    backends = Backends(
         {InstanceBackend.LOCAL_PROCESS: here.instances, InstanceBackend.LOCAL_DOCKER: there.instances}, {}
     )
-    observer = Observer(platforms, here.clock)
+    observer = Observer(backends, here.clock)
     for count in (1, 2, 3):
         looks = await observer.look()
         for row in (local, docker):
@@ -109,11 +115,11 @@ async def test_a_place_without_its_mark_is_known_by_it(monkeypatch: pytest.Monke
     plane = Plane()
 
     async def unmarked() -> Mapping[UUID, Volume]:
-        raise MarkMissing("The volume codehub-x")
+        raise MarkMissing(MARK)
 
     monkeypatch.setattr(plane.storage, "list_volumes", unmarked)
-    looks = await Observer(Platforms({}, {StorageBackend.LOCAL_DIR: plane.storage}), plane.clock).look()
-    assert looks.volume(workspace()) == Unmarked("The volume codehub-x")
+    looks = await Observer(Backends({}, {StorageBackend.LOCAL_DIR: plane.storage}), plane.clock).look()
+    assert looks.volume(workspace()) == Unmarked(MARK)
 
 
 def test_a_store_that_does_not_answer_costs_a_pass_one_wait_and_blinds_no_other_stores_rows() -> None:

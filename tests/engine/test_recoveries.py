@@ -1,4 +1,6 @@
-"""Two recoveries of one error, the second while the controller answers the first: the later one counts, and nothing else."""
+"""Two recoveries of one error, the second while the controller
+answers the first: the later one counts, and nothing else.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -28,7 +30,9 @@ async def plane() -> AsyncIterator[Plane]:
 async def unidentified(
     plane: Plane, controller: WorkspaceController, wish: DesiredState = DesiredState.STANDBY
 ) -> UUID:
-    """A workspace in ERROR: its home holds what no archive holds, and its identity is lost. Its archive is empty."""
+    """A workspace in ERROR: its home holds what no archive holds,
+    and its identity is lost. Its archive is empty.
+    """
     workspace_id = await plane.create(DesiredState.ARCHIVED)
     await plane.converge(controller)
     for wanted in (DesiredState.RUNNING, DesiredState.STANDBY):

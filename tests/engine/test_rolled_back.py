@@ -1,4 +1,6 @@
-"""An older dump of the database is restored while the world went on: work is neither lost nor replaced without a person's word."""
+"""An older dump of the database is restored while the world went on:
+work is neither lost nor replaced without a person's word.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
@@ -50,7 +52,9 @@ async def work(
 
 
 async def dumped_before_the_last_archive(plane: Plane) -> tuple[UUID, str, str, WorkspaceController]:
-    """The row names the older of two archives. Returns both keys, and a controller that has just been started."""
+    """The row names the older of two archives. Returns both
+    keys, and a controller that has just been started.
+    """
     controller = plane.controller()
     workspace_id = await plane.create(P)
     older = await work(plane, controller, workspace_id, OLD)
@@ -159,7 +163,9 @@ async def test_a_home_is_not_begun_anew_while_an_archive_of_it_is_there(
 async def let_go_after_its_commit(
     plane: Plane, workspace_id: UUID, controller: WorkspaceController, step: str, instead: DesiredState
 ) -> str:
-    """Let the step commit its archive and then not answer; somebody wishes for something else meanwhile. Returns the archive's key."""
+    """Let the step commit its archive and then not answer; somebody wishes
+    for something else meanwhile. Returns the archive's key.
+    """
     before = plane.storage.archive_keys()
 
     async def silent(point: str) -> None:
@@ -285,7 +291,9 @@ async def test_a_clock_that_was_set_back_makes_no_archive_older(plane: Plane) ->
 async def dumped_in_the_trash(
     plane: Plane, made: DesiredState, *, is_archived: bool
 ) -> tuple[UUID, WorkspaceController]:
-    """Deleted, dumped, taken back and worked on; then the dump is restored, when its time in the trash is over."""
+    """Deleted, dumped, taken back and worked on; then the dump
+    is restored, when its time in the trash is over.
+    """
     controller = plane.controller()
     workspace_id = await plane.create(made)
     await plane.converge(controller)
@@ -383,5 +391,21 @@ async def test_the_trash_ends_as_before_for_what_nobody_worked_on_since(plane: P
     assert not await plane.storage.has_archives(workspace_id)
 
 
+@pytest.mark.parametrize(("behind_s", "phase"), [(30, Phase.ERROR), (120, Phase.DELETED)])
+async def test_the_end_of_the_trash_takes_nothing_that_a_slow_clock_may_have_dated_before_the_deletion(
+    plane: Plane, behind_s: int, phase: Phase
+) -> None:
+    controller = plane.controller()
+    workspace_id = await plane.create(R)
+    await plane.converge(controller)
+    plane.instances.write(workspace_id, "thesis", NEW["thesis"])
+    plane.clock.seconds += behind_s
+    await plane.service.delete(workspace_id, BY)
+    plane.clock.seconds += 2000  # nothing of it was done in all its time in the trash
+    await plane.converge(controller)
+    assert (await plane.get(workspace_id)).status.phase is phase
+    assert kept(plane, workspace_id) is (phase is Phase.ERROR)
+
+
 def collector(plane: Plane) -> GarbageCollector:
-    return GarbageCollector(plane.store, plane.platforms, grace=timedelta(hours=2))
+    return GarbageCollector(plane.store, plane.backends, grace=timedelta(hours=2))

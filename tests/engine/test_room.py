@@ -1,4 +1,6 @@
-"""A disk that fills up: nothing starts, what grows is put to sleep, what makes room goes on, and everybody is told."""
+"""A disk that fills up: nothing starts, what grows is put to
+sleep, what makes room goes on, and everybody is told.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -44,8 +46,11 @@ class Counting:
     def __init__(self, plane: Plane) -> None:
         self.plane = plane
         self.memory_mb = 300
+        self.cpu: float | None = None
 
     async def spent(self, _workspace_id: UUID) -> ResourceUse | None:
+        if self.cpu is not None:
+            return ResourceUse(self.memory_mb, cpu=self.cpu)
         return ResourceUse(self.memory_mb, self.plane.clock.monotonic())
 
 
@@ -76,14 +81,14 @@ async def scene() -> AsyncIterator[Scene]:
     """A workspace runs, its home was measured, and there is room."""
     plane, disk, reserve = Plane(), MemoryDisk(free_mb=5000, floor_mb=1000), Kept()
     gauge = Counting(plane)
-    plane.platforms = replace(
-        plane.platforms,
+    plane.backends = replace(
+        plane.backends,
         disks={StorageBackend.LOCAL_DIR: disk},
         gauges={InstanceBackend.LOCAL_PROCESS: gauge},
     )
     controller = plane.controller()
     keeper = DiskGuard(
-        plane.platforms,
+        plane.backends,
         plane.store,
         plane.service,
         controller.running,
@@ -163,7 +168,7 @@ async def test_everybody_is_told_of_a_shortage_and_of_its_end(scene: Scene) -> N
 async def test_what_an_earlier_process_said_of_a_shortage_is_taken_back(scene: Scene) -> None:
     await scene.plane.store.write_shortage(DiskSpace(1, 1000))
     keeper = DiskGuard(
-        scene.plane.platforms,
+        scene.plane.backends,
         scene.plane.store,
         scene.plane.service,
         scene.controller.running,
@@ -213,6 +218,14 @@ async def test_usage_is_measured_once_a_minute_and_what_did_not_change_is_not_wr
     scene.plane.clock.seconds += 30
     await scene.keeper.measure()
     assert (await scene.plane.store.usages([scene.demo]))[scene.demo].memory_mb == 600
+
+
+async def test_a_platform_may_tell_how_many_processors_are_busy_instead_of_their_time(scene: Scene) -> None:
+    scene.gauge.cpu = 0.756
+    scene.plane.clock.seconds += 60
+    await scene.keeper.measure()
+    usage = (await scene.plane.store.usages([scene.demo]))[scene.demo]
+    assert (usage.memory_mb, usage.cpu, usage.disk_mb) == (300, 0.76, 200)
 
 
 async def test_what_sleeps_takes_no_memory_and_keeps_its_size(scene: Scene) -> None:

@@ -1,4 +1,6 @@
-"""Chains of calls that schemathesis derives from the document: what one call makes, the next one uses. `make fuzz` runs it for long."""
+"""Chains of calls that schemathesis derives from the document: what one
+call makes, the next one uses. `make fuzz` runs it for long.
+"""
 
 import os
 import subprocess

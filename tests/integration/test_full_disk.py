@@ -1,4 +1,6 @@
-"""Somebody fills the disk that homes, archives and the database share: nothing is lost, nobody is stopped for good, and what to do is said."""
+"""Somebody fills the disk that homes, archives and the database share: nothing
+is lost, nobody is stopped for good, and what to do is said.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,6 @@
-"""Homes in a directory of their own (CODEHUB_HOMES_DIR): no directory but the right one counts, however it came to be set."""
+"""Homes in a directory of their own (CODEHUB_HOMES_DIR): no
+directory but the right one counts, however it came to be set.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -42,9 +44,9 @@ def test_each_directory_alone_is_known_by_its_mark(homes: Path, data: Path) -> N
             mark(root, data).check()
         mark(root, data).prepare()
         mark(root, data).check()
-        with pytest.raises(BackendUnreachable, match="another installation"):
+        with pytest.raises(BackendUnreachable, match="OtherInstallation"):
             mark(root, data, "theirs").check()
-        with pytest.raises(BackendUnreachable, match="another installation"):
+        with pytest.raises(BackendUnreachable, match="OtherInstallation"):
             mark(root, data, "theirs").prepare()
 
 

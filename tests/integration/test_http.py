@@ -1,4 +1,6 @@
-"""HTTP on the event loop, against a server that does as it is told: kept connections, lost ones, answers of every framing."""
+"""HTTP on the event loop, against a server that does as it is told:
+kept connections, lost ones, answers of every framing.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -118,14 +120,14 @@ async def test_half_an_answer_is_an_outage(server: ScriptedServer, socket: Path,
     asking = asyncio.ensure_future(engine.ask("GET", "info"))
     await until(lambda: bool(server.asked))
     server.open[0].close()
-    with pytest.raises(BackendUnreachable, match="can't be asked"):
+    with pytest.raises(BackendUnreachable, match="DockerUnreachable"):
         await asking
     await engine.close()
 
 
 @pytest.mark.parametrize("url", ["unix:///nowhere/docker.sock", "ssh://somewhere", "docker.sock"])
 async def test_an_engine_that_is_not_there_is_an_outage(url: str) -> None:
-    with pytest.raises(BackendUnreachable, match="can't be asked"):
+    with pytest.raises(BackendUnreachable, match="DockerUnreachable"):
         await Engine(url, installation="i").ask("GET", "info")
 
 

@@ -1,4 +1,6 @@
-"""The whole circle on this machine: real PostgreSQL, a real IDE in its sandbox, a home that comes back byte by byte."""
+"""The whole circle on this machine: real PostgreSQL, a real IDE
+in its sandbox, a home that comes back byte by byte.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +53,6 @@ async def test_a_workspace_goes_round_the_whole_circle_with_a_real_ide(data_dir:
         await installation.arrives(workspace_id, Phase.DELETED)
         assert not home.exists()
         collected = await garbage_collector(
-            installation.settings, installation.stored, installation.platforms
+            installation.settings, installation.stored, installation.backends
         ).collect(dry_run=True)
         assert (collected.removed, collected.unknown, collected.unreachable) == ((), (), ())

@@ -9,21 +9,20 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 import pytest
 from tests.conftest import POSTGRES
+from tests.support.patience import until
 from tests.support.postgres import TestServer, running_server
-from tests.support.stores import PASSWORD_HASH, PostgresWorld
+from tests.support.stores import PASSWORD_HASH, PostgresWorld, fetch, made_with_history
 
 from codehub.adapters.postgres import migrate as module
 from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.migrate import Migration, MigrationRefused, migrate, shipped_migrations
 from codehub.adapters.system.machine import SystemIdentity
-from codehub.core.history import Event, EventKind
-from codehub.core.messages import verbatim
-from codehub.ports.store import Position
+from codehub.core.amendments import RulingRecord
+from codehub.core.requests import Accepted
 
 NUMBERS = [migration.number for migration in shipped_migrations()]
 
@@ -50,14 +49,6 @@ async def database(server: TestServer) -> AsyncIterator[Mapping[str, Any]]:
     """An empty database."""
     async with server.empty() as name:
         yield server.connect_args(name)
-
-
-async def fetch(connect_args: Mapping[str, Any], statement: str) -> list[Any]:
-    connection = await asyncpg.connect(**connect_args)
-    try:
-        return [row[0] for row in await connection.fetch(statement)]
-    finally:
-        await connection.close()
 
 
 async def applied(connect_args: Mapping[str, Any]) -> list[int]:
@@ -119,8 +110,10 @@ async def test_a_home_in_a_directory_that_was_given_a_volume_s_name_gets_its_pla
         )
         for workspace_id, storage in zip(ids, ("local-dir", "docker-volume"), strict=True):
             await connection.execute(
-                "INSERT INTO workspaces (id, owner_user_id, name, image_ref, ide, resources, instance_backend, storage_backend, "
-                "home_store_key) VALUES ($1::uuid, $2, $3::text, 'image', 'http', '{\"memory_mb\": 1, \"cpus\": 1, \"pids\": 1}', 'local-docker', $3, "
+                "INSERT INTO workspaces (id, owner_user_id, name, image_ref, ide, resources, "
+                "instance_backend, storage_backend, "
+                "home_store_key) VALUES ($1::uuid, $2, $3::text, 'image', 'http', '{\"memory_mb\": 1, "
+                '"cpus": 1, "pids": 1}\', \'local-docker\', $3, '
                 "'ws-' || $1 || '-home')",
                 *(workspace_id, owner_id, storage),
             )
@@ -146,10 +139,10 @@ async def test_what_was_deleted_before_the_trash_could_have_no_end_keeps_its_tim
             *(owner_id, PASSWORD_HASH),
         )
         await connection.execute(
-            "INSERT INTO workspaces (id, owner_user_id, name, image_ref, ide, resources, instance_backend, storage_backend, "
-            "home_store_key, desired_state, deleted_at, purge_at) VALUES ($1, $2, 'demo', 'image', 'http', "
-            "'{\"memory_mb\": 1, \"cpus\": 1, \"pids\": 1}', 'local-docker', 'docker-volume', 'key', 'PENDING', "
-            "'2026-01-01T00:00:00Z', '2026-01-08T00:00:00Z')",
+            "INSERT INTO workspaces (id, owner_user_id, name, image_ref, ide, resources, instance_backend, "
+            "storage_backend, home_store_key, desired_state, deleted_at, purge_at) VALUES ($1, $2, 'demo', "
+            "'image', 'http', '{\"memory_mb\": 1, \"cpus\": 1, \"pids\": 1}', 'local-docker', "
+            "'docker-volume', 'key', 'PENDING', '2026-01-01T00:00:00Z', '2026-01-08T00:00:00Z')",
             *(workspace_id, owner_id),
         )
         with pytest.raises(asyncpg.CheckViolationError, match="workspaces_deletion_has_purge_time"):
@@ -177,13 +170,110 @@ async def test_a_migration_that_fails_leaves_nothing_of_itself(database: Mapping
     assert await applied(database) == [1, 2, 3]
 
 
-async def test_a_database_newer_than_the_program_is_refused(database: Mapping[str, Any]) -> None:
+EXPANDS = Migration(NUMBERS[-1] + 1, "tomorrow", "CREATE TABLE tomorrow (id int)")
+CONTRACTS = Migration(
+    NUMBERS[-1] + 2, "less", "-- contract: the release before reads tomorrow\nDROP TABLE tomorrow"
+)
+AFTER = Migration(NUMBERS[-1] + 3, "after", "CREATE TABLE after (id int)")
+
+
+async def test_a_program_goes_on_with_a_schema_that_a_newer_one_expanded(database: Mapping[str, Any]) -> None:
     await migrate(database)
-    number = NUMBERS[-1] + 1
-    newer = [*shipped_migrations(), Migration(number, "tomorrow", "CREATE TABLE tomorrow (id int)")]
-    await migrate(database, newer)
-    with pytest.raises(MigrationRefused, match=rf"newer than this program: it has had {number:04} tomorrow"):
+    assert await migrate(database, [*shipped_migrations(), EXPANDS]) == [EXPANDS]
+    assert await migrate(database) == []
+
+
+async def test_a_schema_in_use_is_contracted_when_somebody_says_that_nobody_needs_the_rest(
+    database: Mapping[str, Any],
+) -> None:
+    await migrate(database)
+    newer = [*shipped_migrations(), EXPANDS, CONTRACTS, AFTER]
+    assert await migrate(database, newer) == [EXPANDS, AFTER]
+    assert await migrate(database) == []
+    assert await migrate(database, newer, contracts=True) == [CONTRACTS]
+    with pytest.raises(MigrationRefused, match=rf"it has had {EXPANDS.number:04} tomorrow, .* less"):
         await migrate(database)
+
+
+async def test_an_empty_database_is_contracted_at_once(database: Mapping[str, Any]) -> None:
+    newer = [*shipped_migrations(), EXPANDS, CONTRACTS, AFTER]
+    assert await migrate(database, newer) == newer
+
+
+async def test_a_migration_keeps_nobody_waiting_behind_a_transaction_that_lasts(
+    database: Mapping[str, Any],
+) -> None:
+    """It waits for its turn, and gives the turn to others meanwhile."""
+    await migrate(database)
+    reader, other = await asyncpg.connect(**database), await asyncpg.connect(**database)
+    widen = Migration(EXPANDS.number, "wider", "ALTER TABLE workspaces ADD COLUMN wider integer")
+    try:
+        open_transaction = reader.transaction()
+        await open_transaction.start()
+        await reader.fetch("SELECT FROM workspaces")
+        migrating = asyncio.ensure_future(migrate(database, [*shipped_migrations(), widen]))
+        waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+        await until(lambda: other.fetchval(waits))
+        await other.fetch("SELECT FROM workspaces")
+        assert not migrating.done()
+        await open_transaction.rollback()
+        assert await migrating == [widen]
+    finally:
+        await reader.close()
+        await other.close()
+
+
+async def test_requests_go_on_while_a_table_is_expanded_under_them(server: TestServer) -> None:
+    """Statements in transactions, too, which were prepared for fewer columns."""
+    async with PostgresWorld.opened(server) as world:
+        await world.add_user()
+        row = await made_with_history(world)
+
+        async def request() -> None:
+            await world.api.amend(row, lambda workspace, _now: RulingRecord(Accepted(workspace.spec)))
+            await made_with_history(world)
+            await world.controller.changes("0/0")
+
+        await request()
+        await world.admin.execute("ALTER TABLE workspaces ADD COLUMN wider integer")
+        await request()
+
+
+# What the first nineteen did was before anybody served beside them.
+_TAKES_AWAY = re.compile(
+    r"\b(DROP\s+(TABLE|COLUMN|FUNCTION|VIEW|ROLE)|RENAME|SET\s+NOT\s+NULL|ALTER\s+COLUMN\s+\w+\s+(SET\s+DATA\s+)?TYPE|REVOKE)\b"
+    r"|ADD\s+(COLUMN\s+)?(IF\s+NOT\s+EXISTS\s+)?\w+[^,;]*\bNOT\s+NULL\b(?![^,;]*\b(DEFAULT|GENERATED)\b)",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE workspaces DROP COLUMN memo",
+        "ALTER TABLE workspaces ALTER COLUMN memo SET NOT NULL",
+        "ALTER TABLE workspaces ALTER COLUMN memo TYPE integer",
+        "ALTER TABLE workspaces RENAME memo TO note",
+        "ALTER TABLE workspaces ADD COLUMN colour text NOT NULL",
+        "REVOKE UPDATE ON workspaces FROM codehub_api",
+    ],
+)
+def test_what_takes_something_away_from_the_release_before_is_recognised(sql: str) -> None:
+    assert _TAKES_AWAY.search(sql)
+
+
+def test_what_only_adds_is_recognised() -> None:
+    for sql in ("ADD COLUMN colour text NOT NULL DEFAULT 'red'", "ADD COLUMN colour text", EXPANDS.sql):
+        assert not _TAKES_AWAY.search(f"ALTER TABLE workspaces {sql}")
+
+
+def test_a_migration_takes_nothing_away_unless_it_says_so() -> None:
+    for migration in shipped_migrations()[19:]:
+        statements = re.sub(r"--[^\n]*", "", migration.sql)
+        assert migration.contracts or not _TAKES_AWAY.search(statements), (
+            f"{migration.number:04} {migration.name}: the release before still serves (CONTRIBUTING, "
+            "Migrations)"
+        )
 
 
 async def test_a_migration_that_was_edited_is_refused(database: Mapping[str, Any]) -> None:
@@ -191,74 +281,6 @@ async def test_a_migration_that_was_edited_is_refused(database: Mapping[str, Any
     await migrate(database)
     with pytest.raises(MigrationRefused, match="Migration 0001 people is not the one this database has had"):
         await migrate(database, [Migration(first.number, first.name, first.sql + " "), *rest])
-
-
-# A dump of a cluster that had counted further
-
-
-@pytest.fixture
-async def restored(server: TestServer) -> AsyncIterator[PostgresWorld]:
-    """A database as pg_restore leaves it in a younger cluster, in which a codehub that did not know has run since."""
-    async with PostgresWorld.opened(server) as world:
-        await world.add_user()
-        made = [await made_with_history(world) for _ in range(3)]
-        await world.admin.execute("SET session_replication_role = replica")
-        await world.admin.execute("UPDATE workspaces SET changed_xid = '50000000000'")
-        await world.admin.execute(
-            "UPDATE workspace_events SET xact = (50000000000 - seq)::text::xid8 WHERE workspace_id <> $1",
-            made[0],
-        )
-        await world.admin.execute("RESET session_replication_role")
-        await made_with_history(world)
-        yield world
-
-
-async def made_with_history(world: PostgresWorld) -> UUID:
-    wished = Event(EventKind.WISH, None, "RUNNING", "ann", verbatim("because"))
-    return (await world.api.create_workspace(SystemIdentity().new_id(), world.spec(), [wished])).id
-
-
-async def test_after_a_dump_was_restored_a_look_reads_what_changed_and_no_more(
-    restored: PostgresWorld,
-) -> None:
-    touched = "SELECT updated_at FROM workspaces ORDER BY id"
-    before = await fetch(restored.connect_args, touched)
-    assert await migrate(restored.connect_args) == []
-    first = await restored.controller.changes(None)
-    assert len(first.workspaces) == 4
-    assert not (await restored.controller.changes(first.cursor)).workspaces
-    changed = await made_with_history(restored)
-    assert [row.id for row in (await restored.controller.changes(first.cursor)).workspaces] == [changed]
-    assert (await fetch(restored.connect_args, touched))[:4] == before
-
-
-async def test_after_a_dump_was_restored_a_stream_waits_for_nothing_and_goes_on_in_order(
-    restored: PostgresWorld,
-) -> None:
-    await migrate(restored.connect_args)
-    everything = await restored.api.feed(Position(0, 0), limit=10)
-    numbers = [event.position.seq for event in everything.events]
-    assert numbers == sorted(numbers)
-    assert len(numbers) == 4
-    assert not everything.is_held_back
-    for index, seq in enumerate(numbers):
-        position = await restored.api.feed_position(seq)
-        assert position is not None
-        later = await restored.api.feed(position, limit=10)
-        assert [event.position.seq for event in later.events] == numbers[index + 1 :]
-    await made_with_history(restored)
-    end = everything.events[-1].position
-    assert len((await restored.api.feed(end, limit=10)).events) == 1
-
-
-async def test_where_nothing_is_ahead_nothing_is_written(server: TestServer) -> None:
-    async with PostgresWorld.opened(server) as world:
-        await world.add_user()
-        await made_with_history(world)
-        stamps = "SELECT ARRAY[w.xmin::text, e.xmin::text] FROM workspaces w JOIN workspace_events e ON e.workspace_id = w.id"
-        before = await fetch(world.connect_args, stamps)
-        await migrate(world.connect_args)
-        assert await fetch(world.connect_args, stamps) == before
 
 
 def test_what_a_database_remembers_is_the_file_itself() -> None:

@@ -25,6 +25,7 @@ OWNER: Mapping[str, Role | None] = {
     "created_at": DATABASE,
     "updated_at": DATABASE,
     "changed_xid": DATABASE,
+    "label": DATABASE,
 }
 
 # What each role may do with a table or with some of its columns: the API's, then the controller's.
@@ -42,13 +43,17 @@ TABLES: Mapping[str, tuple[set[str], set[str]]] = {
     "login_failures": ({"SELECT", "INSERT", "UPDATE", "DELETE"}, set()),
     "installation": ({"SELECT"}, {"SELECT"}),
     "device_key": ({"SELECT"}, set()),
+    "door_codes": ({"SELECT", "INSERT", "DELETE"}, set()),
+    "doors": ({"SELECT", "INSERT", "DELETE"}, set()),
+    "workspace_ports": ({"SELECT", "INSERT", "UPDATE", "DELETE"}, set()),
     "schema_migrations": (set(), set()),
 }
 
 
 async def test_every_column_has_a_declared_owner(postgres: PostgresWorld) -> None:
     columns = await postgres.admin.fetch(
-        "SELECT column_name FROM information_schema.columns WHERE table_schema = 'public' AND table_name = 'workspaces'"
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = 'public' AND table_name = "
+        "'workspaces'"
     )
     assert {column["column_name"] for column in columns} == set(OWNER)
 
@@ -73,9 +78,11 @@ async def test_the_database_refuses_whoever_does_not_own_the_column(
 
 async def test_each_role_may_do_what_is_declared_and_no_more(postgres: PostgresWorld) -> None:
     granted = await postgres.admin.fetch("""
-        SELECT table_name, grantee, privilege_type FROM information_schema.role_column_grants WHERE table_schema = 'public'
+        SELECT table_name, grantee, privilege_type FROM information_schema.role_column_grants
+        WHERE table_schema = 'public'
         UNION
-        SELECT table_name, grantee, privilege_type FROM information_schema.role_table_grants WHERE table_schema = 'public'
+        SELECT table_name, grantee, privilege_type FROM information_schema.role_table_grants
+        WHERE table_schema = 'public'
     """)
     tables = await postgres.admin.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     assert {row["tablename"] for row in tables} == set(TABLES)
@@ -102,7 +109,8 @@ async def test_nobody_rewrites_history(postgres: PostgresWorld) -> None:
         for column in ("seq", "at", "xact"):
             with pytest.raises((asyncpg.InsufficientPrivilegeError, asyncpg.GeneratedAlwaysError)):
                 await pool.execute(
-                    f"INSERT INTO workspace_events ({column}) SELECT {column} FROM workspace_events WHERE false"
+                    f"INSERT INTO workspace_events ({column}) SELECT {column} FROM workspace_events WHERE "
+                    "false"
                 )
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await pool.execute("UPDATE workspace_events SET reason = reason")
@@ -110,7 +118,8 @@ async def test_nobody_rewrites_history(postgres: PostgresWorld) -> None:
 
 async def test_everything_belongs_to_the_owner_role(postgres: PostgresWorld) -> None:
     owners = await postgres.admin.fetch("""
-        SELECT relname AS name, relowner::regrole::text AS owner FROM pg_class WHERE relnamespace = 'public'::regnamespace
+        SELECT relname AS name, relowner::regrole::text AS owner FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace
         UNION ALL
         SELECT proname, proowner::regrole::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace
     """)

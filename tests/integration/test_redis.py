@@ -1,4 +1,6 @@
-"""Redis as it may be: a server that stands still takes everything and answers nothing, and whoever listens finds out."""
+"""Redis as it may be: a server that stands still takes everything
+and answers nothing, and whoever listens finds out.
+"""
 
 import asyncio
 import signal

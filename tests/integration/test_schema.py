@@ -236,7 +236,10 @@ async def test_a_user_has_an_argon2id_hash_or_no_password(postgres: PostgresWorl
 
 async def test_a_reader_below_the_oldest_transaction_misses_nothing(postgres: PostgresWorld) -> None:
     created = await postgres.create()
-    insert = "INSERT INTO workspace_events (workspace_id, owner_user_id, kind, actor, reason) VALUES ($1, $2, 'wish', 'ann', $3)"
+    insert = (
+        "INSERT INTO workspace_events (workspace_id, owner_user_id, kind, actor, reason) VALUES ($1, $2, "
+        "'wish', 'ann', $3)"
+    )
     read = """
         SELECT reason FROM workspace_events
         WHERE owner_user_id = $1 AND xact < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY seq

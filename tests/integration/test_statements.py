@@ -1,4 +1,6 @@
-"""Statements with named parameters, as PostgreSQL takes them; and the columns that they get from Spec and Status."""
+"""Statements with named parameters, as PostgreSQL takes them;
+and the columns that they get from Spec and Status.
+"""
 
 from dataclasses import fields
 

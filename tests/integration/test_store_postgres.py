@@ -1,4 +1,6 @@
-"""The store on PostgreSQL beyond its contract: plans at 100,000 rows, many writers at once, lost connections."""
+"""The store on PostgreSQL beyond its contract: plans at 100,000 rows, many writers at once, lost
+connections.
+"""
 
 import asyncio
 import json
@@ -90,7 +92,8 @@ PAGE: Mapping[str, Any] = {
     "deleted": False,
     "limit": 51,
 }
-# Every statement of the program that looks for workspaces by something else than their ids, and what it reads.
+# Every statement of the program that looks for workspaces by
+# something else than their ids, and what it reads.
 PLANS: Mapping[str, tuple[Role, Mapping[str, Any], str]] = {
     "load_idle": (Role.CONTROLLER, {"limit": 10_000}, "idx_workspaces_idle"),
     "changes": (Role.CONTROLLER, {"cursor": LATEST}, "idx_workspaces_changed"),
@@ -101,6 +104,7 @@ PLANS: Mapping[str, tuple[Role, Mapping[str, Any], str]] = {
     "running_of_owner": (Role.API, {"owner_user_id": OWNER, "beside": NOBODY}, "idx_workspaces_running"),
     "running_in_all": (Role.API, {"beside": NOBODY}, "idx_workspaces_running"),
     "count_running": (Role.API, {"owner_user_id": OWNER}, "idx_workspaces_running"),
+    "workspace_of_label": (Role.API, {"label": "0" * 20}, "idx_workspaces_label"),
 }
 
 
@@ -355,7 +359,8 @@ async def test_what_a_row_from_before_codes_says_is_shown_as_it_is(postgres: Pos
     await postgres.admin.execute(
         """
         UPDATE workspaces SET conditions = jsonb_set(conditions, '{storage.volume_ready}',
-            '{"status": "False", "reason": "Absent", "message": "There is no volume.", "last_transition_time": null}')
+            '{"status": "False", "reason": "Absent", "message": "There is no volume.",
+              "last_transition_time": null}')
         WHERE id = $1
         """,
         created.id,

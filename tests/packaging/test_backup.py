@@ -1,4 +1,6 @@
-"""Back-up and restore as docs/operators.md has them: by `codehub backup` and `codehub restore`, and by hand."""
+"""Back-up and restore as docs/operators.md has them: by `codehub backup` and `codehub restore`, and by
+hand.
+"""
 
 import json
 import os
@@ -13,7 +15,7 @@ from tests.support.command import Command
 from tests.support.light_ide import light_code_server
 from tests.support.mounts import mounted
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres import DEBIAN_15, NO_DEBIAN_15, running_server
+from tests.support.postgres import DEBIAN_15, NEEDS_DEBIAN_15, running_server
 from tests.support.program import Running, codehub, running
 
 PASSWORD = "correct horse"
@@ -81,7 +83,7 @@ async def test_a_copy_of_the_data_directory_is_the_whole_installation(
             assert output == f"kept by {name}\n640"
 
 
-@pytest.mark.skipif(not DEBIAN_15.exists(), reason=NO_DEBIAN_15)
+@NEEDS_DEBIAN_15
 async def test_a_dump_and_the_files_are_the_whole_installation_on_another_server(
     light_ide: None, tmp_path: Path
 ) -> None:
@@ -117,11 +119,13 @@ async def test_a_dump_and_the_files_are_the_whole_installation_on_another_server
                 assert await inside(server, made, headers, "cat ~/note") == "kept"
 
 
-@pytest.mark.skipif(not DEBIAN_15.exists(), reason=NO_DEBIAN_15)
+@NEEDS_DEBIAN_15
 async def test_work_that_is_newer_than_a_restored_dump_is_told_of_and_taken(
     light_ide: None, tmp_path: Path
 ) -> None:
-    """An older dump under an installation that went on: the archive that only the world knows is neither removed nor passed over."""
+    """An older dump under an installation that went on: the archive that
+    only the world knows is neither removed nor passed over.
+    """
     del light_ide
     dump, settings = tmp_path / "dump", {"archive_url": (tmp_path / "archives").as_uri()}
     async with running_server("postgres-15") as there, there.empty() as database, there.empty() as older:
@@ -248,11 +252,13 @@ async def test_a_back_up_comes_back_with_homes_in_a_directory_of_their_own(
         assert server.stop() == 0
 
 
-@pytest.mark.skipif(not DEBIAN_15.exists(), reason=NO_DEBIAN_15)
+@NEEDS_DEBIAN_15
 async def test_a_back_up_comes_back_on_a_server_that_has_never_seen_codehub(
     light_ide: None, tmp_path: Path
 ) -> None:
-    """The scaled way, on the oldest server that codehub takes: the programs that dump and load are of a later one."""
+    """The scaled way, on the oldest server that codehub takes:
+    the programs that dump and load are of a later one.
+    """
     del light_ide
     copy, settings = tmp_path / "copy", {"archive_url": (tmp_path / "archives").as_uri()}
     async with running_server("postgres-15") as old, old.empty() as database:

@@ -1,4 +1,6 @@
-"""compose.yaml, run: codehub, PostgreSQL, Redis and an S3 server in containers, workspaces beside them. `make test-compose`."""
+"""compose.yaml, run: codehub, PostgreSQL, Redis and an S3 server in
+containers, workspaces beside them. `make test-compose`.
+"""
 
 import os
 import shutil

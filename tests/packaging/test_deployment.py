@@ -1,4 +1,6 @@
-"""What operators copy: the systemd unit, the compose file, the Dockerfile. That they are well-formed and name only what there is."""
+"""What operators copy: the systemd unit, the compose file, the
+Dockerfile. That they are well-formed and name only what there is.
+"""
 
 import re
 import shutil

@@ -1,4 +1,6 @@
-"""`make up` and `make code-server` say what they do and how far they are, in a terminal and elsewhere, and what to do next."""
+"""`make up` and `make code-server` say what they do and how far they
+are, in a terminal and elsewhere, and what to do next.
+"""
 
 import subprocess
 from pathlib import Path
@@ -8,7 +10,10 @@ from tests.support.terminal import NO_TMUX, terminal
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 LOCKED = "a==1 \\\n    --hash=sha256:0\nb[c]==2\nd==3 ; python_version < '3'\ne==4\n"
-PIP = "echo Collecting a; echo '  Downloading a.whl'; echo Collecting b; echo Ignoring d; echo Collecting e; echo Installing collected"
+PIP = (
+    "echo Collecting a; echo '  Downloading a.whl'; echo Collecting b; echo Ignoring d; echo Collecting e; "
+    "echo Installing collected"
+)
 
 
 @pytest.fixture

@@ -37,7 +37,9 @@ def test_it_holds_every_file_of_the_package(wheel: Path) -> None:
 
 
 def _where_pip_looks() -> dict[str, str]:
-    """Return the index that pip is told to use, if any, as uv wants to be told: it does not read pip's configuration."""
+    """Return the index that pip is told to use, if any, as uv wants
+    to be told: it does not read pip's configuration.
+    """
     asked = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
     configured = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     index = os.environ.get("PIP_INDEX_URL") or configured
@@ -46,7 +48,9 @@ def _where_pip_looks() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment: what is locked, then the wheel, and nothing of the environment that runs the tests."""
+    """A fresh environment: what is locked, then the wheel, and
+    nothing of the environment that runs the tests.
+    """
     fresh = tmp_path_factory.mktemp("fresh") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", fresh], check=True)
     into = ("--quiet", "--python", fresh)

@@ -1,4 +1,6 @@
-"""Attacks on the proxy's request side: hypothesis draws them. Plain requests, and such as differ from one in a single place."""
+"""Attacks on the proxy's request side: hypothesis draws them. Plain
+requests, and such as differ from one in a single place.
+"""
 
 from dataclasses import dataclass
 
@@ -186,7 +188,9 @@ def _chunked(draw: st.DrawFn, *, is_odd: bool, may_trail: bool) -> bytes:
 
 
 def _odd_parts(part: bytes) -> list[bytes]:
-    """What may stand where this part of a chunked body was: a size, the end of a line, content or a trailer."""
+    """What may stand where this part of a chunked body was: a size, the end of a line, content or a
+    trailer.
+    """
     if part.endswith(b"\r\n"):
         return [part[:-2] + end for end in _ODD_ENDS]
     before = [sign + part for sign in (b"+", b"-", b"0x", b" ", b"0", b"0" * 20, b"\r\n")]

@@ -1,4 +1,6 @@
-"""The proxy runs on uvloop, and so do its tests. The longest goes first: the others fill the time beside it."""
+"""The proxy runs on uvloop, and so do its tests. The longest goes first: the others fill the time beside
+it.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping

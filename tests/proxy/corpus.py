@@ -1,4 +1,6 @@
-"""Malformed and ambiguous requests: each with what codehub does with it. `PASS` are those that any server must take."""
+"""Malformed and ambiguous requests: each with what codehub does
+with it. `PASS` are those that any server must take.
+"""
 
 from dataclasses import dataclass
 

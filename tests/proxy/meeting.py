@@ -1,4 +1,6 @@
-"""A meeting: a client and a server of one edge, whose every step is the test's, between two turns of the event loop."""
+"""A meeting: a client and a server of one edge, whose every step
+is the test's, between two turns of the event loop.
+"""
 
 import asyncio
 import os
@@ -28,7 +30,9 @@ class Ahead(SystemClock):
 
 
 class Meeting:
-    """A client and a server, as plain sockets: what both do between two turns of the proxy's loop, it finds done at once."""
+    """A client and a server, as plain sockets: what both do between
+    two turns of the proxy's loop, it finds done at once.
+    """
 
     def __init__(self, edge: Edge, address: tuple[str, int], listener: socket.socket) -> None:
         self.edge = edge
@@ -39,7 +43,9 @@ class Meeting:
         self.server = self.client
 
     async def ask(self, raw: bytes) -> None:
-        """Send these bytes, and wait until they have all come to the server, which has read none of them yet."""
+        """Send these bytes, and wait until they have all come to the server, which has read none of them
+        yet.
+        """
         async with asyncio.timeout(PATIENCE_S):
             await self._loop.sock_sendall(self.client, raw)
             self.server, _ = await self._loop.sock_accept(self._listener)
@@ -53,7 +59,9 @@ class Meeting:
         self._listener.setblocking(False)
 
     def narrow(self) -> ClientConnection:
-        """Let little fit between the proxy and its two ends. Returns the proxy's side of the client's connection."""
+        """Let little fit between the proxy and its two ends.
+        Returns the proxy's side of the client's connection.
+        """
         [connection] = self.edge.connections
         assert connection.transport is not None
         assert connection.upstream is not None
@@ -63,7 +71,9 @@ class Meeting:
         return connection
 
     def fill(self, transport: asyncio.BaseTransport | None) -> int:
-        """Write to this end of the proxy's until no more fits, and return how much that was: what the proxy writes then stays with it."""
+        """Write to this end of the proxy's until no more fits, and return how
+        much that was: what the proxy writes then stays with it.
+        """
         assert transport is not None
         filled = 0
         with suppress(BlockingIOError):
@@ -94,7 +104,9 @@ class Meeting:
             return b""
 
     def cross(self, answer: bytes, *, more: bytes = b"y" * 1000) -> None:
-        """Go on sending, and answer and close meanwhile: the proxy sees first what is to be sent, and that can't be."""
+        """Go on sending, and answer and close meanwhile: the proxy
+        sees first what is to be sent, and that can't be.
+        """
         self.client.send(more)
         self.server.send(answer)
         self.server.close()

@@ -1,4 +1,6 @@
-"""A stage for generated talk: an edge, servers and clients in one event loop, on real sockets. Every byte that arrives anywhere is kept."""
+"""A stage for generated talk: an edge, servers and clients in one event
+loop, on real sockets. Every byte that arrives anywhere is kept.
+"""
 
 import asyncio
 import os

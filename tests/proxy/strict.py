@@ -1,4 +1,6 @@
-"""A reader of HTTP/1.1 that knows one reading of a message and no other. Bytes go in, messages come out; it shares nothing with the proxy."""
+"""A reader of HTTP/1.1 that knows one reading of a message and no other.
+Bytes go in, messages come out; it shares nothing with the proxy.
+"""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""Activity through a real edge: what keeps a workspace awake is recorded, an open tab is not, and no request writes."""
+"""Activity through a real edge: what keeps a workspace awake is
+recorded, an open tab is not, and no request writes.
+"""
 
 import struct
 from collections.abc import AsyncIterator, Mapping
@@ -181,7 +183,9 @@ async def test_for_jupyterlab_a_terminal_that_prints_is_a_use() -> None:
 
 
 async def test_for_jupyterlab_what_it_tells_its_tab_of_the_tabs_own_doing_is_no_use() -> None:
-    """Recorded: every ten seconds an untouched tab lists its folder, and is told of each file in it that was read."""
+    """Recorded: every ten seconds an untouched tab lists its
+    folder, and is told of each file in it that was read.
+    """
     async with watched() as (made, activity, uses):
         row = await made.workspace(ide="jupyterlab")
         talk = await socket(made, row, "/api/events/subscribe")
@@ -331,11 +335,11 @@ def test_as_much_is_counted_however_the_frames_are_cut(piece: int) -> None:
     head = RequestHead(BlockCache(header_rules(secure=False)))
     head.read(get())
     sockets = [monitor.open_socket(head) for _ in range(2)]
-    cut_up, whole_up = [socket.count_up(passed.append) for socket in sockets if socket is not None]
+    cut, whole = (socket for socket in sockets if socket is not None)
+    cut_up, whole_up = cut.count_up(passed.append), whole.count_up(passed.append)
     for at in range(0, len(stream), piece):
         cut_up(stream[at : at + piece])
     assert b"".join(passed) == stream
-    cut, monitor.bytes_up = monitor.bytes_up, 0
     for frame_bytes in frames:
         whole_up(frame_bytes)
-    assert cut == monitor.bytes_up == sum((1, 62, 100, 101, 1_025, 5)) + 6 * 6
+    assert cut.bytes_up == whole.bytes_up == sum((1, 62, 100, 101, 1_025, 5)) + 6 * 6

@@ -1,4 +1,6 @@
-"""Back-pressure: what one side sends and the other does not take is bounded, and waits for as long as it may."""
+"""Back-pressure: what one side sends and the other does not take is bounded, and waits for as long as it
+may.
+"""
 
 import asyncio
 import socket

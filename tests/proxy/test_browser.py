@@ -1,4 +1,6 @@
-"""Real Chromium, the real edge and real IDEs: a visit to a sleeping workspace ends in a terminal that does what it is told."""
+"""Real Chromium, the real edge and real IDEs: a visit to a sleeping
+workspace ends in a terminal that does what it is told.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Connections and what becomes of them: stale ones, half-closed ones, those of clients that leave, those to workspaces that move."""
+"""Connections and what becomes of them: stale ones, half-closed ones,
+those of clients that leave, those to workspaces that move.
+"""
 
 import asyncio
 from dataclasses import replace

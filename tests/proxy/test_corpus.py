@@ -1,4 +1,6 @@
-"""The corpus against codehub and against nginx: nothing that nginx refuses is forwarded, and nothing is smuggled."""
+"""The corpus against codehub and against nginx: nothing that
+nginx refuses is forwarded, and nothing is smuggled.
+"""
 
 import asyncio
 import shutil

@@ -1,4 +1,6 @@
-"""Answers that come before the request was sent to its end: whoever asked gets them, whole, though the rest can't be sent any more."""
+"""Answers that come before the request was sent to its end: whoever asked
+gets them, whole, though the rest can't be sent any more.
+"""
 
 import asyncio
 import json
@@ -133,7 +135,9 @@ BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy"
 def answer_at_once(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch, answer: bytes, *, closes: bool = True
 ) -> None:
-    """Let the server answer, and close, as soon as it is connected to: the proxy has sent nothing yet, and reads first."""
+    """Let the server answer, and close, as soon as it is connected
+    to: the proxy has sent nothing yet, and reads first.
+    """
     connection_made = UpstreamConnection.connection_made
 
     def made(self: UpstreamConnection, transport: asyncio.BaseTransport) -> None:

@@ -1,4 +1,5 @@
-"""Generated requests, plain and subtly wrong, through an edge to servers that keep every byte: what arrives there, a strict reader judges.
+"""Generated requests, plain and subtly wrong, through an edge to servers that
+keep every byte: what arrives there, a strict reader judges.
 
 `make fuzz` runs it for long; CODEHUB_TEST_SEED chooses other examples.
 """
@@ -38,7 +39,9 @@ MADE_ONCE = (b"host", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-pro
 
 @dataclass
 class Reading:
-    """What a client's bytes are, strictly: whole requests, then one that has a head and no end, or what goes through a tunnel."""
+    """What a client's bytes are, strictly: whole requests, then one that
+    has a head and no end, or what goes through a tunnel.
+    """
 
     whole: list[Message] = field(default_factory=list)
     unfinished: Head | None = None
@@ -207,7 +210,9 @@ def judge_arrivals(reading: Reading, outcome: Outcome) -> None:
 
 
 def judge_rests(connections: list[End], reading: Reading) -> None:
-    """What is no whole request is the beginning of the one that was not finished, or of one that was answered early."""
+    """What is no whole request is the beginning of the one that
+    was not finished, or of one that was answered early.
+    """
     for connection in connections:
         assert isinstance(connection, Server)
         rest = connection.data[connection.read_up_to :]

@@ -1,4 +1,5 @@
-"""Generated responses, plain and subtly wrong, through an edge to clients: what each client gets, a strict reader judges.
+"""Generated responses, plain and subtly wrong, through an edge to
+clients: what each client gets, a strict reader judges.
 
 `make fuzz` runs it for long; CODEHUB_TEST_SEED chooses other examples.
 """
@@ -135,7 +136,9 @@ def request(number: int, exchange: Exchange) -> bytes:
 
 
 async def answered(client: End, at: int, methods: Sequence[bytes]) -> None:
-    """Wait for that many whole answers, the connection's end if the last one says so included; or for its end."""
+    """Wait for that many whole answers, the connection's end if
+    the last one says so included; or for its end.
+    """
 
     def is_answered() -> bool:
         data, closes = client.data[at:], False

@@ -1,6 +1,7 @@
 """A plain head is read line by line, any other by HTTP's own parser: both read the same in it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.proxy.stage import generated
 
+from codehub.core.origins import WorkspaceOrigins
 from codehub.proxy.engine.block_cache import BlockCache, Recent
 from codehub.proxy.engine.header_block import HeaderBlock, read_whole
 from codehub.proxy.engine.heads import Refused
@@ -76,6 +78,40 @@ def test_a_head_says_the_same_whoever_reads_it(raw: bytes) -> None:
     assert by_line == outcome(lambda: read_whole(raw, RULES, is_http_1_0=False)[0])
     for _ in range(3):  # from what was kept of its lines, then of all of it
         assert outcome(lambda: cache.read(raw, len(FIRST_LINE), is_known_method=True)) == by_line
+
+
+AT_WORKSPACES = header_rules(secure=False, origins=WorkspaceOrigins("http", "test", None))
+ASKED_BY = st.builds(
+    lambda host, lines: FIRST_LINE + b"Host: " + host + b"\r\n" + b"".join(lines) + b"\r\n",
+    st.sampled_from([b"0123456789abcdef0123.test", b"x.test", b"hub.example"]),
+    st.lists(
+        st.sampled_from(
+            [
+                *(b"Cookie: a=b; __Host-codehub_door=d\r\n", b"Cookie: __Host-codehub_door=d; codehub_session=s\r\n"),
+                *(b"Cookie: codehub_session=s; codehub_session=t\r\n", b"Authorization: Basic x\r\n"),
+                *(b"Authorization: Bearer cht_abcdefghijk\r\n", b"X-Codehub-Token: cht_abcdefghijk\r\n"),
+                *(b"x-codehub-token: t\r\n", b"X_Codehub_Token: cht_abcdefghijk\r\n", b"X-Other: 1\r\n"),
+            ]
+        ),
+        max_size=3,
+    ),
+)  # fmt: skip
+
+
+def _read_at_workspaces(raw: bytes) -> HeaderBlock:
+    block, _, _ = read_whole(raw, AT_WORKSPACES, is_http_1_0=False)
+    assert b"cht_" not in block.to_untrusted
+    assert b"codehub" not in block.to_untrusted.lower()
+    return block
+
+
+@generated
+@given(st.lists(ASKED_BY, min_size=2, max_size=6))
+def test_who_asks_is_said_by_the_host_of_each_head_whatever_was_read_before(raws: list[bytes]) -> None:
+    cache = BlockCache(AT_WORKSPACES)
+    for raw in raws * 3:
+        by_line = outcome(partial(cache.read, raw, len(FIRST_LINE), is_known_method=True))
+        assert by_line == outcome(partial(_read_at_workspaces, raw))
 
 
 FIRST_LINES = st.sampled_from(

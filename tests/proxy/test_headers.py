@@ -237,7 +237,9 @@ async def test_a_name_with_an_underscore_is_not_taken_for_ours_by_a_server_that_
 async def test_what_ends_at_the_proxy_can_t_come_after_a_body_either(
     target: str, trailer: str, piece: int
 ) -> None:
-    """Servers that take trailers for headers would believe it, or end the connection that the next request goes through."""
+    """Servers that take trailers for headers would believe it, or end
+    the connection that the next request goes through.
+    """
     raw = (
         f"POST {target} HTTP/1.1\r\nHost: hub.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n{trailer}\r\n\r\n"
     ).encode()

@@ -1,4 +1,5 @@
-"""One connection, a stranger's or a workspace's, costs bounded work: as much is read at once as others can wait for (security.md 22).
+"""One connection, a stranger's or a workspace's, costs bounded work: as
+much is read at once as others can wait for (security.md 22).
 
 Work is counted in steps, lines and turns of the event loop, never in time.
 """

@@ -1,4 +1,6 @@
-"""The time to live, both ways, with a real JupyterLab on the default backend and a real browser. The same with code-server: tests/integration/docker/test_up.py."""
+"""The time to live, both ways, with a real JupyterLab on the default backend and a real
+browser. The same with code-server: tests/integration/docker/test_up.py.
+"""
 
 from pathlib import Path
 

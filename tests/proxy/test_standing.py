@@ -1,4 +1,6 @@
-"""What is known of people and places is kept current: what is open ends when it may no longer be, and stays when it may."""
+"""What is known of people and places is kept current: what is open
+ends when it may no longer be, and stays when it may.
+"""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -20,6 +22,7 @@ from codehub.ports.instances import Upstream
 from codehub.ports.proxy_lookups import Credential
 from codehub.ports.store import LoadedWorkspaces, StoreUnavailable
 from codehub.proxy.policy import route_cache
+from codehub.proxy.policy.route_cache import RouteCache
 
 BY = By("ann", verbatim("test"))
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
@@ -43,8 +46,12 @@ async def tunnel(made: Hub, row: Workspace) -> Talk:
 async def no_more_rounds(made: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one more round come to its end, and none follow."""
     monkeypatch.setattr(route_cache, "_ROUND_S", 3600.0)
-    known = made.route_cache
-    await until(lambda: known._clock.monotonic() + 60 < known._round_at <= known._seen_at + 3600)
+    await round_ends(made.route_cache)
+
+
+async def round_ends(cache: RouteCache) -> None:
+    before = cache._seen_at
+    await until(lambda: cache._seen_at > before)
 
 
 async def test_a_logout_closes_open_connections_within_two_seconds() -> None:
@@ -58,14 +65,13 @@ async def test_a_logout_closes_open_connections_within_two_seconds() -> None:
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 401
 
 
-async def test_the_next_look_at_keys_is_never_more_than_two_seconds_ahead() -> None:
-    """What a lost hint costs at most: each look plans the next one, and looks come without any hint."""
+async def test_looks_at_keys_are_never_more_than_two_seconds_apart() -> None:
+    """What a lost hint costs at most: looks come without any hint."""
     async with hub(switch) as made:
-        talk, known = await tunnel(made, await made.workspace()), made.route_cache
+        talk = await tunnel(made, await made.workspace())
         for _ in range(3):
-            before = known._seen_at
-            await until(lambda before=before: known._seen_at > before)  # type: ignore[misc]
-            assert known._round_at - known._clock.monotonic() <= 2
+            async with within(2):
+                await round_ends(made.route_cache)
         await talk.close()
 
 
@@ -198,6 +204,48 @@ async def test_an_instance_that_moved_is_found_at_its_new_address() -> None:
         talk = await tunnel(made, row)
         await talk.close()
         assert elsewhere.received
+
+
+@pytest.mark.parametrize("how", ["stop", "delete"])
+async def test_an_address_that_comes_after_a_stop_or_a_deletion_opens_nothing(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asked where it listens, while it still ran, gets the answer when it does not."""
+    async with hub() as made:
+        row = await made.workspace()
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
+        cached = await made.route_cache.workspace(row.id)
+        assert cached is not None
+        upstream, asked, go_on = made.workspace_locator.upstream, asyncio.Event(), asyncio.Event()
+
+        async def slow(asked_for: Workspace) -> Upstream | None:
+            address = await upstream(asked_for)
+            asked.set()
+            await go_on.wait()
+            return address
+
+        monkeypatch.setattr(made.workspace_locator, "upstream", slow)
+        asking = asyncio.create_task(made.route_cache.find_again(cached))
+        async with within(PATIENCE_S):
+            await asked.wait()
+        if how == "stop":
+            await made.service.set_wish(row.id, DesiredState.STANDBY, BY)
+        else:
+            await made.service.delete(row.id, BY)
+        await until(lambda: not cached.grants)
+        go_on.set()
+        await asking
+        assert made.route_cache.grant(SESSION, ANN, cached) is None
+
+
+async def test_what_nobody_used_for_long_is_asked_for_and_not_taken_for_stale(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with hub() as made:
+        row = await made.workspace()
+        monkeypatch.setattr(route_cache, "_STALE_S_MAX", 0.0)
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 503
 
 
 async def test_an_outage_of_the_database_lets_in_who_is_known() -> None:

@@ -1,25 +1,33 @@
-"""Waking takes intent: who wakes a workspace by visiting it, who does not, and the pages on the way (security.md 6)."""
+"""Waking takes intent: who wakes a workspace by visiting it, who
+does not, and the pages on the way (security.md 6).
+"""
 
 import asyncio
 import base64
+import json
 import re
 from html import escape, unescape
 from typing import Any
+from uuid import UUID
 from xml.etree.ElementTree import fromstring  # our own picture
 
 import pytest
 from tests.support.boots import starts_held
+from tests.support.edge import answer_ok, server
 from tests.support.engine import ManualClock
-from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, hub
-from tests.support.patience import PATIENCE_S
+from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, Hub, hub
+from tests.support.patience import PATIENCE_S, until
 
 from codehub.core.amendments import By
 from codehub.core.limits import Limits
-from codehub.core.messages import verbatim
+from codehub.core.messages import Code, Message, verbatim
+from codehub.core.observation import Instance
 from codehub.core.operations import DesiredState, Phase
+from codehub.ports.instances import Upstream
 from codehub.ports.store import Ruled
+from codehub.proxy.policy.entrances import FOLLOW_S_MAX
 from codehub.proxy.policy.gate import GateRules, WorkspaceGate
-from codehub.proxy.policy.route_cache import FOLLOW_S_MAX
+from codehub.text import LANGUAGES, text
 
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
 BROWSER = "User-Agent: Mozilla/5.0"
@@ -228,6 +236,44 @@ async def test_what_needs_a_persons_word_has_a_page_with_a_button(phase: Phase) 
         await made.arrives(row.id, Phase.RUNNING)
 
 
+async def test_whose_host_is_silent_says_so_where_nothing_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with hub() as made:
+        row = await made.workspace()
+        path = f"/w/{row.id}/"
+        lost = Message(Code.NODE_LOST, {"node": "node-7"})
+        silent = Instance(running=False, healthy=False, is_out_of_sight=True, why=lost)
+        monkeypatch.setattr(made.instances, "observe", lambda _known: silent)
+        addresses: list[Upstream | None] = []
+
+        async def resolve(_workspace_id: UUID) -> Upstream | None:
+            return addresses[-1]
+
+        async def ask_at(address: Upstream | None, *lines: str) -> tuple[int, str, str]:
+            addresses.append(address)
+            cached = await made.route_cache.workspace(row.id)
+            assert cached is not None
+            await made.route_cache.find_again(cached)
+            return await made.ask(path, COOKIE, *lines)
+
+        addresses.append(made.ide.upstream)
+        monkeypatch.setattr(made.instances, "resolve_upstream", resolve)
+        await until(lambda: _is_lost(made, row.id))
+        assert (await ask_at(made.ide.upstream, *NAVIGATION))[0] == 200, "it may run on"
+        async with server(answer_ok) as dead:
+            pass
+        for address in (None, dead.upstream):
+            status, head, page = await ask_at(address, *NAVIGATION)
+            assert (status, "X-Codehub-Page: error\r\n" in head) == (502, True)
+            assert "kubectl taint node node-7 " in page
+            status, _, body = await ask_at(address)
+            assert (status, "kubectl taint node node-7 " in body) == (502, True)
+
+
+async def _is_lost(made: Hub, workspace_id: UUID) -> bool:
+    cached = await made.route_cache.workspace(workspace_id)
+    return cached is not None and cached.workspace.status.conditions.container_ready.is_unknown
+
+
 async def test_buttons_are_not_for_other_sites_strangers_or_mere_looks() -> None:
     async with hub() as made:
         row = await made.workspace(Phase.PENDING)
@@ -354,6 +400,14 @@ async def test_where_everybodys_places_are_taken_the_page_says_what_makes_room()
         _, _, page = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION, "Accept-Language: en")
         assert "1 can run here at a time, counting everybody" in page
         assert "Once one of them is asleep, try again." in page
+
+
+async def test_a_program_is_answered_in_the_language_that_it_asks_for() -> None:
+    async with hub() as made:
+        row = await made.workspace(Phase.ARCHIVED)
+        for language in LANGUAGES:
+            _, _, body = await made.ask(f"/w/{row.id}/api", COOKIE, f"Accept-Language: {language}")
+            assert json.loads(body)["error"]["message"] == text(language, "program.archived")
 
 
 async def test_pages_speak_korean_to_those_who_do() -> None:

@@ -1,1 +1,3 @@
-"""The simulator: the real engine, service layer, TTL, GC and membership on the memory adapters, in virtual time, from one seed."""
+"""The simulator: the real engine, service layer, TTL, GC and membership
+on the memory adapters, in virtual time, from one seed.
+"""

@@ -1,4 +1,6 @@
-"""`make simulate SEEDS=… SEED=…` and `make mutants`: many seeds, one seed with its story, or a search for seeds that kill mutants."""
+"""`make simulate SEEDS=… SEED=…` and `make mutants`: many seeds, one seed
+with its story, or a search for seeds that kill mutants.
+"""
 
 import argparse
 import json
@@ -12,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.simulation.faults import Faults
-from tests.simulation.mutants import MUTANTS, NEEDS, alive
+from tests.simulation.mutants import MUTANTS, NEEDS, alive, is_of_cluster
 from tests.simulation.run import Outcome, run
 from tests.simulation.story import shrink, tell
 
@@ -23,10 +25,10 @@ _WANTED = 2
 _SEARCHED_MAX = 2_000
 
 
-def outcomes(seeds: Sequence[int]) -> Iterator[Outcome]:
+def outcomes(seeds: Sequence[int], *, in_cluster: bool) -> Iterator[Outcome]:
     """Run the seeds on all cores, in order."""
     with ProcessPoolExecutor() as pool:
-        yield from pool.map(run, seeds, chunksize=4)
+        yield from pool.map(partial(run, in_cluster=in_cluster), seeds, chunksize=4)
 
 
 def main() -> int:
@@ -37,6 +39,7 @@ def main() -> int:
     parser.add_argument(
         "--only", help="with --seed: the numbers of the faults that may strike, with commas, or none"
     )
+    parser.add_argument("--cluster", action="store_true", help="with what only a cluster does")
     parser.add_argument(
         "--mutants", action="store_true", help="search seeds that kill each mutant, and record them"
     )
@@ -44,13 +47,13 @@ def main() -> int:
     if asked.mutants:
         return search()
     if asked.seed is not None:
-        return replay(asked.seed, asked.only)
-    return survey(range(asked.first, asked.first + asked.seeds))
+        return replay(asked.seed, asked.only, in_cluster=asked.cluster)
+    return survey(range(asked.first, asked.first + asked.seeds), in_cluster=asked.cluster)
 
 
-def replay(seed: int, only: str | None) -> int:
+def replay(seed: int, only: str | None, *, in_cluster: bool) -> int:
     numbers = None if not only else [] if only == "none" else [int(number) for number in only.split(",")]
-    outcome = run(seed, only=numbers)
+    outcome = run(seed, only=numbers, in_cluster=in_cluster)
     if outcome.broken is None:
         _say(
             f"seed {seed}: every contract holds ({outcome.passes} passes, {len(outcome.strikes)} faults, {outcome.digest[:12]})"
@@ -60,11 +63,11 @@ def replay(seed: int, only: str | None) -> int:
     return 1
 
 
-def survey(seeds: Sequence[int]) -> int:
+def survey(seeds: Sequence[int], *, in_cluster: bool) -> int:
     began, used = time.perf_counter(), _processor_s()
     passes = faults = count = 0
     workspace_s = 0.0
-    for outcome in outcomes(seeds):
+    for outcome in outcomes(seeds, in_cluster=in_cluster):
         count += 1
         passes, faults = passes + outcome.passes, faults + len(outcome.strikes)
         workspace_s += outcome.workspace_seconds
@@ -83,9 +86,11 @@ def survey(seeds: Sequence[int]) -> int:
 
 
 def kills(name: str, seed: int) -> str | None:
-    """Return the contract that this seed sees the mutant break. One that only falls over has shown nothing."""
+    """Return the contract that this seed sees the mutant break. One that only falls over has shown
+    nothing.
+    """
     with alive(name):
-        outcome = run(seed)
+        outcome = run(seed, in_cluster=is_of_cluster(name))
     if outcome.broken is None or outcome.broken.contract == "no task fails":
         return None
     return outcome.broken.contract
@@ -95,7 +100,7 @@ def promising(name: str) -> list[int]:
     """Return the seeds to search, those first in which what this mutant needs is rife."""
 
     def chance(seed: int) -> float:
-        rates = Faults(seed).rates
+        rates = Faults(seed, in_cluster=is_of_cluster(name)).rates
         return math.prod(rates.get(fault, 0.0) for fault in NEEDS.get(name, ()))
 
     return sorted(range(_SEARCHED_MAX), key=chance, reverse=True)
@@ -113,7 +118,9 @@ def search() -> int:
                 for seed, contract in zip(batch, pool.map(partial(kills, name), batch), strict=True):
                     if contract is None or len(killers[name]) >= KEPT_MAX:
                         continue
-                    if run(seed).broken is None:  # else the seed has found a bug of ours
+                    if (
+                        run(seed, in_cluster=is_of_cluster(name)).broken is None
+                    ):  # else the seed has found a bug of ours
                         killers[name][str(seed)] = contract
                 if len(killers[name]) >= _WANTED:
                     break

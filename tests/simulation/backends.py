@@ -1,4 +1,6 @@
-"""The backends as a process sees them, across a network: slow, stale, refusing, hanging, late; what was asked of them goes on there."""
+"""The backends as a process sees them, across a network: slow, stale,
+refusing, hanging, late; what was asked of them goes on there.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -8,8 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from tests.simulation.faults import Fault
-from tests.simulation.truth import ASKED_AT
+from tests.simulation.truth import ASKED_AT, HAS_ROOM
 
+from codehub.adapters.memory.disk import MemoryDisk
+from codehub.adapters.memory.watch import Watch
+from codehub.core.disk_space import DiskSpace
 from codehub.core.observation import Archive, Instance, Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceSpec, Upstream
@@ -33,6 +38,10 @@ class _Backend:
     """A backend across a network: what was asked of it goes on there, whatever becomes of who asked."""
 
     kind = ""
+
+    @property
+    def _watch(self) -> Watch[Any]:
+        raise NotImplementedError
 
     def __init__(self, machine: "Machine") -> None:
         self._machine = machine
@@ -73,7 +82,7 @@ class _Backend:
         if world.strikes(Fault.ACT_HUNG, point, machine):
             await asyncio.sleep(world.dice.uniform(30, 240))
             await machine.thaw()
-        working = world.spawn(work(), name=point)
+        working = world.spawn(self._learned(workspace_id, work), name=point)
         done: T = await asyncio.shield(working)
         await machine.leave(point)
         if world.strikes(Fault.ACT_LIED, point, machine):
@@ -81,6 +90,13 @@ class _Backend:
         if world.strikes(Fault.ACT_UNHEARD, point, machine):
             raise BackendUnreachable("the answer was lost")
         return done
+
+    async def _learned(self, workspace_id: UUID, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What this process has written it knows, however far its watch is behind."""
+        try:
+            return await work()
+        finally:
+            self._watch.learn(workspace_id)
 
 
 class ProcessInstances(_Backend):
@@ -90,20 +106,33 @@ class ProcessInstances(_Backend):
     def _there(self) -> Any:
         return self._machine.world.instances
 
+    @property
+    def _watch(self) -> Watch[Any]:
+        return self._machine.instances
+
     async def start(self, spec: InstanceSpec, volume_id: str, report: Report = ignore_progress) -> None:
         del report
         await self._act("start", spec.workspace_id, lambda: self._there.start(spec, volume_id))
 
     async def delete(self, workspace_id: UUID) -> None:
         await self._act("delete_instance", workspace_id, lambda: self._there.delete(workspace_id))
+        await self._watch.hear_of_deletion()
 
     async def status(self, workspace_id: UUID) -> Instance | None:
-        instance: Instance | None = await self._look("status", lambda: self._there.status(workspace_id))
+        async def ask() -> Instance | None:
+            known = self._watch.known().get(workspace_id)
+            return None if known is None else self._there.observe(known)
+
+        instance: Instance | None = await self._look("status", ask)
         self._machine.world.judges.saw_instance(workspace_id, instance)
         return instance
 
     async def list_all(self) -> Mapping[UUID, Instance]:
-        instances: Mapping[UUID, Instance] = await self._look("list_instances", self._there.list_all)
+        async def ask() -> Mapping[UUID, Instance]:
+            self._machine.doubt_volumes_behind()
+            return {each: self._there.observe(known) for each, known in self._watch.known().items()}
+
+        instances: Mapping[UUID, Instance] = await self._look("list_instances", ask)
         self._machine.world.judges.saw_instances(instances)
         return instances
 
@@ -125,6 +154,24 @@ class ProcessInstances(_Backend):
             yield heard(events)
 
 
+class ProcessDisk:
+    """The disk of homes. A step remembers that it has asked, and was told that there is room."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        self._disk = disk
+
+    async def room(self) -> DiskSpace:
+        room = await self._disk.room()
+        HAS_ROOM.set(not room.is_short)
+        return room
+
+    async def bind(self, home: Home, most_mb: int) -> None:
+        await self._disk.bind(home, most_mb)
+
+    async def used_mb(self, home: Home) -> int | None:
+        return await self._disk.used_mb(home)
+
+
 class ProcessStorage(_Backend):
     kind = "storage"
     _listed_at = 0.0
@@ -132,6 +179,10 @@ class ProcessStorage(_Backend):
     @property
     def _there(self) -> Any:
         return self._machine.world.storage
+
+    @property
+    def _watch(self) -> Watch[Any]:
+        return self._machine.volumes
 
     async def provision(self, home: Home, *, replaces: str | None = None) -> str:
         made: str = await self._act(
@@ -184,6 +235,7 @@ class ProcessStorage(_Backend):
         await self._act(
             "delete_volume", home.workspace_id, lambda: self._there.delete_volume(home, volume_id)
         )
+        await self._watch.hear_of_deletion()
 
     async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
         is_worked_on: bool = await self._look(
@@ -192,7 +244,11 @@ class ProcessStorage(_Backend):
         return is_worked_on
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
-        volumes: Mapping[UUID, Volume] = await self._look("list_volumes", self._there.list_volumes)
+        async def ask() -> Mapping[UUID, Volume]:
+            self._machine.doubt_volumes_behind()
+            return dict(self._watch.known())
+
+        volumes: Mapping[UUID, Volume] = await self._look("list_volumes", ask)
         self._machine.world.judges.saw_volumes(volumes)
         return volumes
 

@@ -1,4 +1,6 @@
-"""Commits: every write of a row in, the contract that it breaks out. What is true is known from the judges who see the effects."""
+"""Commits: every write of a row in, the contract that it breaks out.
+What is true is known from the judges who see the effects.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,9 +13,10 @@ from tests.simulation.truth import Truth
 
 from codehub.core.errors import ErrorReason
 from codehub.core.history import Event, EventKind
-from codehub.core.judge import is_recovered
+from codehub.core.messages import Code
 from codehub.core.operations import LEVEL, DesiredState, Operation, Phase
 from codehub.core.plan import Why
+from codehub.core.recoveries import is_recovered
 from codehub.core.requests import is_purge_due
 from codehub.core.workspace import (
     RecoverChoice,
@@ -28,7 +31,8 @@ from codehub.core.workspace import (
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-# From which phases each operation may begin (spec §2.3), said once more, so that a mistake in the table is seen.
+# From which phases each operation may begin (spec §2.3), said
+# once more, so that a mistake in the table is seen.
 SOURCES: Mapping[Operation, frozenset[Phase]] = {
     Operation.PROVISIONING: frozenset({Phase.PENDING}),
     Operation.CREATE_EMPTY_ARCHIVE: frozenset({Phase.PENDING}),
@@ -82,6 +86,9 @@ class Commits:
             return
         if before.status.archive_key != after.status.archive_key:
             self._name_archive(after)
+        if before.status.home_ctx.replaces != after.status.home_ctx.replaces:
+            given_up = self._truth(after.id).given_up
+            given_up.append((self._world.loop.time(), after.status.home_ctx.replaces))
         if before.status is not after.status and before.spec is not after.spec:
             self._break("3 single writer", after.id, "one write changed both halves of the row")
         if before.spec is not after.spec:
@@ -113,7 +120,7 @@ class Commits:
         is_deletion = spec.deleted_at is not None and before.spec.deleted_at is None
         is_given_up = is_deletion and error is not None and error.reason is ErrorReason.DATA_LOST
         is_recovery = spec.recover_at != before.spec.recover_at
-        if is_given_up or (is_recovery and spec.recover_accepts_loss):
+        if (is_given_up or (is_recovery and spec.recover_accepts_loss)) and not self._is_there(before):
             self._truth(after.id).expected = None
         if is_recovery and spec.recover_choice is RecoverChoice.NEWEST:
             self._take_newest(after)
@@ -122,8 +129,20 @@ class Commits:
         if error is not None and (is_deletion or is_recovery):
             self._truth(after.id).losses.clear()  # whoever answers an error begins anew
 
+    def _is_there(self, row: Workspace) -> bool:
+        """Whether the home is there that is said to be lost, as a watch that is behind may say: who gives
+        that up gives up nothing.
+        """
+        error = row.status.error_info
+        disk = self._world.storage.disks.get(row.id)
+        is_said = error is not None and error.message.code in (Code.VOLUME_LOST, Code.WITHOUT_VOLUME)
+        is_there = disk is not None and disk.volume_id == row.status.home_ctx.volume_id is not None
+        return is_said and is_there
+
     def _check_held_up(self, before: Workspace, wish: DesiredState) -> None:
-        """What moves is not preempted: only what the row says is held up, and what no step is in flight for."""
+        """What moves is not preempted: only what the row says is held up, and what no step is in flight
+        for.
+        """
         operation, op_id = before.status.operation, before.status.op_id
         if before.status.held_up is None or before.status.held_up.is_trying:
             self._break("4 non-preemptive", before.id, f"{wish} was wished during {operation}")
@@ -241,7 +260,9 @@ class Commits:
             self._break("11 no silent loss", after.id, "STARTING began without dirty")
 
     def _is_adoption(self, before: Workspace, after: Workspace) -> bool:
-        """Whether the volume that is there is taken for the home, whatever is wished: right when a person has said so of this very error."""
+        """Whether the volume that is there is taken for the home, whatever is
+        wished: right when a person has said so of this very error.
+        """
         if not is_adopting(after.status):
             return False
         error, spec = before.status.error_info, after.spec
@@ -264,6 +285,7 @@ class Commits:
                 "1 reality over database", after.id, f"{before.status.operation} ended because: {reasons}"
             )
         operation, home, since = before.status.operation, before.status.home_ctx, truth.began_at
+        self._check_is_gone(operation, after.id)
         observation = {
             Operation.PROVISIONING: truth.volume_at.get(home.volume_id or "", -1),
             Operation.RESTORING: truth.volume_at.get(home.volume_id or "", -1),
@@ -282,10 +304,29 @@ class Commits:
                 "1 reality over database", after.id, f"{operation} was completed without a committed archive"
             )
 
+    def _check_is_gone(self, operation: Operation, workspace_id: UUID) -> None:
+        """What is ending is there until it is gone. A watch that is behind may not know of it yet."""
+        world = self._world
+        instance, disk = world.instances.by_workspace.get(workspace_id), world.storage.disks.get(workspace_id)
+        is_instance_ending = instance is not None and instance.ending_since is not None
+        is_volume_ending = disk is not None and disk.is_ending
+        is_gone = {
+            Operation.STOPPING: not is_instance_ending,
+            Operation.ARCHIVING: not is_volume_ending,
+            Operation.DELETING: not is_instance_ending and not is_volume_ending,
+        }.get(operation, True)
+        if not is_gone and not world.is_any_watch_behind:
+            what = f"{operation} was completed while what it ends was still ending"
+            self._break("1 reality over database", workspace_id, what)
+
     def _erred(self, before: Workspace, after: Workspace, truth: Truth) -> None:
-        """Every entry into ERROR counts. An outage is not a failure (contract 12): time without a backend does not count."""
+        """Every entry into ERROR counts. An outage is not a failure
+        (contract 12): time without a backend does not count.
+        """
         error = after.status.error_info
         assert error is not None
+        if error.message.code == Code.WITHOUT_VOLUME and self._is_there(after):
+            self._break("1 reality over database", after.id, "an instance was said to have lost its volume")
         if after.status.error_count != before.status.error_count + 1:
             counts = f"{before.status.error_count} became {after.status.error_count}"
             self._break("10 bounded retries", after.id, f"ERROR was entered, and error_count {counts}")
@@ -322,7 +363,9 @@ class Commits:
             )
 
     def _check_home(self, row: Workspace) -> None:
-        """A home that counts holds what its owner left there: no roll-back, no fresh empty home (contracts 7 and 11)."""
+        """A home that counts holds what its owner left there: no
+        roll-back, no fresh empty home (contracts 7 and 11).
+        """
         status = row.status
         if status.phase not in (Phase.STANDBY, Phase.RUNNING) or not status.conditions.volume_ready.is_true:
             return

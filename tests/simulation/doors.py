@@ -1,4 +1,5 @@
-"""A door: the proxy's decisions without its sockets. A visit goes in; whether it is led in, wakes or waits comes out, and use is noted.
+"""A door: the proxy's decisions without its sockets. A visit goes in;
+whether it is led in, wakes or waits comes out, and use is noted.
 
 The policy itself, with its route cache, grants and revocation, is simulated in policy_world.py.
 """
@@ -34,7 +35,9 @@ _STALE_S_MAX = 60.0
 
 
 class Door:
-    """One proxy process. What it knows of a workspace is up to a second old; while the database is away, up to a minute."""
+    """One proxy process. What it knows of a workspace is up to a
+    second old; while the database is away, up to a minute.
+    """
 
     def __init__(self, machine: "Machine", service: WorkspaceService) -> None:
         self._machine = machine
@@ -49,7 +52,9 @@ class Door:
         return EPOCH + timedelta(seconds=(monotonic_s - machine.offset) / machine.rate)
 
     async def visit(self, visit: Visit, person: Visitor, workspace_id: UUID) -> bool:
-        """Visit, and return whether one is led in. A workspace that sleeps is woken, if this is a visit that may."""
+        """Visit, and return whether one is led in. A workspace
+        that sleeps is woken, if this is a visit that may.
+        """
         world = self._machine.world
         row = await self._row(workspace_id)
         decision: Decision = decide(visit, person, row)
@@ -64,12 +69,17 @@ class Door:
         return True
 
     def send(self, workspace_id: UUID, size: int, tab: object = None) -> None:
-        """Send that much over an open socket, as a browser does for a person who types, and a little for one who does not."""
+        """Send that much over an open socket, as a browser does for a
+        person who types, and a little for one who does not.
+        """
         if workspace_id in self._rows:
             monitor = self.activity.monitor(self._rows[workspace_id][0])
             if tab is not None and tab not in self._sockets:
                 self._sockets[tab] = [monitor.add_socket(None), monitor.add_socket(None)]
-            monitor.bytes_up += size
+            socket = monitor.add_socket(None) if tab is None else self._sockets[tab][0]
+            socket.bytes_up += size
+            if tab is None:
+                socket.close()
             monitor.evaluate_traffic()
 
     def close(self, tab: object) -> None:

@@ -1,4 +1,6 @@
-"""Faults: one seed in, what goes wrong where out. Each that strikes has a number, so that a run can be repeated with only some of them."""
+"""Faults: one seed in, what goes wrong where out. Each that strikes has a
+number, so that a run can be repeated with only some of them.
+"""
 
 import random
 from collections.abc import Callable, Collection
@@ -38,8 +40,14 @@ class Fault(StrEnum):
     INSTANCE_GONE = "an instance vanishes"
     VOLUME_GONE = "a volume vanishes"
     ARCHIVE_GONE = "an archive vanishes"
+    CHOSEN_GONE = "an archive vanishes right after a person took it"
     IDENTITY_GONE = "what says which volume it is vanishes, and its files stay"
     ROLLBACK = "the database rolls back: an older dump is restored while the world went on"
+    WATCH_BEHIND = "a process's watch is behind, and nobody knows"
+    WATCH_BROKEN = "a process's watch is broken, and says so"
+    ENDS_SLOWLY = "what is deleted ends slowly"
+    ENDS_LATE = "a finalizer holds what is deleted"
+    DISK_FULL = "the disk of homes is full for a while"
     LAST_CRASH = "a controller dies right after the last wishes"
 
 
@@ -76,7 +84,19 @@ RIFE = {
 # Drawn by dice of their own, and in every third seed: what the others mean stays as it was.
 RIFE_TOO = {Fault.IDENTITY_GONE: 0.03}
 _SEEDS_WITH_OTHERS = 3
+# Drawn by dice of their own too: how often a choice is overtaken, where that happens at all.
+RIFE_WHERE_CHOSEN = {Fault.CHOSEN_GONE: 0.5}
+_CHANCE_OF_A_CHOICE = 0.15
+# What a cluster does, and a full disk: drawn by dice of their own, and in runs on a cluster alone.
+RIFE_IN_A_CLUSTER = {
+    Fault.WATCH_BEHIND: 0.15,
+    Fault.WATCH_BROKEN: 0.05,
+    Fault.ENDS_SLOWLY: 0.5,
+    Fault.ENDS_LATE: 0.1,
+    Fault.DISK_FULL: 0.05,
+}
 _CHANCE_OF_A_KIND = 0.45
+_CHANCE_IN_A_CLUSTER = 0.7
 # Trouble comes in spells: what failed at one point is likely to fail there again, for a while.
 _SPELLS = frozenset(
     {
@@ -108,7 +128,12 @@ class Faults:
     """Which kinds there are in this run is drawn first: all together hide each other's traces."""
 
     def __init__(
-        self, seed: int, *, time: Callable[[], float] = float, only: Collection[int] | None = None
+        self,
+        seed: int,
+        *,
+        time: Callable[[], float] = float,
+        only: Collection[int] | None = None,
+        in_cluster: bool = False,
     ) -> None:
         self._time = time
         self._dice = random.Random(f"faults {seed}")
@@ -120,11 +145,28 @@ class Faults:
             for fault, rate in RIFE.items()
             if self._dice.random() < _CHANCE_OF_A_KIND
         }
-        self._other_dice = random.Random(f"other faults {seed}")
+        other_dice = random.Random(f"other faults {seed}")
         self.rates |= {
-            fault: rate * strength * self._other_dice.random()
+            fault: rate * strength * other_dice.random()
             for fault, rate in RIFE_TOO.items()
-            if self._other_dice.random() < _CHANCE_OF_A_KIND and seed % _SEEDS_WITH_OTHERS == 0
+            if other_dice.random() < _CHANCE_OF_A_KIND and seed % _SEEDS_WITH_OTHERS == 0
+        }
+        chosen_dice = random.Random(f"chosen archives {seed}")
+        self.rates |= {
+            fault: rate
+            for fault, rate in RIFE_WHERE_CHOSEN.items()
+            if chosen_dice.random() < _CHANCE_OF_A_CHOICE
+        }
+        cluster_dice = random.Random(f"cluster faults {seed}")
+        self.rates |= {
+            fault: rate * strength * cluster_dice.random()
+            for fault, rate in RIFE_IN_A_CLUSTER.items()
+            if in_cluster and cluster_dice.random() < _CHANCE_IN_A_CLUSTER
+        }
+        self._dice_of = {
+            **dict.fromkeys(RIFE_TOO, other_dice),
+            **dict.fromkeys(RIFE_WHERE_CHOSEN, chosen_dice),
+            **dict.fromkeys(RIFE_IN_A_CLUSTER, cluster_dice),
         }
         self._spells: dict[tuple[Fault, str], float] = {}
         self.strikes: list[Strike] = []
@@ -137,8 +179,7 @@ class Faults:
         self._opportunities += 1
         if self._spells and self._spells.get((fault, point), 0.0) > self._time():
             rate = _RATE_IN_A_SPELL
-        dice = self._other_dice if fault in RIFE_TOO else self._dice
-        if dice.random() >= rate:
+        if self._dice_of.get(fault, self._dice).random() >= rate:
             return False
         if self._only is not None and self._opportunities not in self._only:
             return False

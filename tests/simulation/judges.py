@@ -1,4 +1,6 @@
-"""Judges: they see every look, every effect and every visit as it happens, and say which contract was broken. `commits` sees the rows."""
+"""Judges: they see every look, every effect and every visit as it happens,
+and say which contract was broken. `commits` sees the rows.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,10 +10,10 @@ from uuid import UUID
 from tests.simulation.commits import Commits
 from tests.simulation.doors import NAVIGATION, PROGRAM
 from tests.simulation.numbers import EPOCH, GRACE
-from tests.simulation.truth import ASKED_AT, Truth, Watched
+from tests.simulation.truth import ASKED_AT, HAS_ROOM, Truth, Watched
 
+from codehub.adapters.memory.contents import Disk, Object
 from codehub.adapters.memory.instances import MemoryInstance
-from codehub.adapters.memory.storage import Disk, Object
 from codehub.core.observation import Instance, Volume
 from codehub.core.operations import Operation, Phase
 from codehub.core.requests import is_purge_asked, is_purge_due
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _NOTICED_S = 120.0
 # What is committed is known as exactly as the question that comes before it.
 _MOMENT_S = 10.0
+_FILLS = frozenset({"provision", "restore", "start"})
 
 
 class Judges:
@@ -38,6 +41,8 @@ class Judges:
         self._excused: UUID | None = None
         self._issuers: dict[UUID, Machine] = {}
         self._listed_at: dict[str, float] = {}
+        self._deleted_at: dict[UUID, float] = {}
+        """When the deletion was asked for of a volume that is ending."""
         self.in_flight: set[UUID] = set()
         """Under which op_ids a process waits for a step that it has asked for."""
 
@@ -68,6 +73,8 @@ class Judges:
         box = instances.by_workspace.get(workspace_id)
         if box is None or not box.running or self._world.storage.volume_id(workspace_id) != box.volume_id:
             return False
+        if self._world.disk.free_mb == 0:
+            return False  # who types is told that it could not be saved
         truth = self.truth(workspace_id)
         truth.used_at = truth.written_at = self._world.loop.time()
         truth.writes += 1
@@ -117,7 +124,9 @@ class Judges:
 
     @contextmanager
     def acts(self, machine: "Machine", point: str, workspace_id: UUID) -> Iterator[None]:
-        """Right before each actuator call the row is asked whether it still carries the operation. GC asks the rows instead."""
+        """Right before each actuator call the row is asked whether it
+        still carries the operation. GC asks the rows instead.
+        """
         row = self._world.store.rows[workspace_id]
         is_collected = (
             point == "delete_archive"
@@ -125,6 +134,8 @@ class Judges:
             or (point == "delete_volume" and row.status.operation is Operation.NONE)
         )
         op_id = None if is_collected else self._claim(machine, point, row)
+        if point in _FILLS and not HAS_ROOM.get():
+            self._break("room before what fills", workspace_id, f"{machine.name} called {point} without room")
         if op_id is None:
             yield
             return
@@ -159,6 +170,10 @@ class Judges:
 
     def _disk_changed(self, workspace_id: UUID, before: Disk | None, after: Disk | None) -> None:
         truth = self.truth(workspace_id)
+        if after is not None and after.is_ending:
+            self._deleted_at[workspace_id] = ASKED_AT.get(self._world.loop.time())
+            return
+        deleted_at = self._deleted_at.pop(workspace_id, None)
         if after is not None and after.volume_id in truth.volumes_gone:
             self._break(
                 "6 a container implies a volume", workspace_id, "a volume that was gone is there again"
@@ -174,8 +189,21 @@ class Judges:
             self._break(
                 "8 container gone before volume", workspace_id, "a volume was removed under its container"
             )
-        if after is None or after.files != before.files:
-            self._check_copies(row, before.files, "its volume was removed")
+        if self._was_given_up(row, before):
+            truth.struck_at = self._world.loop.time()
+        elif after is None or after.files != before.files:
+            since = None if deleted_at is None else deleted_at - _NOTICED_S
+            self._check_copies(row, before.files, "its volume was removed", since=since)
+
+    def _was_given_up(self, row: Workspace, before: Disk) -> bool:
+        """Whether it has no identity, and was given up when the call was made that has its effect now, and is
+        not any more. Nothing takes that call back: an adoption counts from when it took effect. Nobody may be
+        left in the belief that the files are there all the same.
+        """
+        if before.volume_id is not None or before.former_id in (None, row.status.home_ctx.replaces):
+            return False
+        asked_at = ASKED_AT.get(self._world.loop.time())
+        return self.truth(row.id).given_up_at(asked_at) == before.former_id
 
     def _object_changed(self, key: str, before: Object | None, after: Object | None) -> None:
         workspace_id = UUID(key.split("/", maxsplit=1)[0])
@@ -200,7 +228,8 @@ class Judges:
             return
         if key == row.status.archive_key:
             self._break("9 garbage collection", workspace_id, f"the archive it needs was removed: {key}")
-        # What was never committed can't be any more, once its operation is not the row's: a late job may write there in vain.
+        # What was never committed can't be any more, once its operation is
+        # not the row's: a late job may write there in vain.
         could_count = before.committed or str(row.status.op_id) in key
         is_young = now + self._world.skew - before.modified_at < GRACE - abs(self._world.skew) * 2
         if could_count and is_young:
@@ -213,7 +242,9 @@ class Judges:
             self._check_copies(row, before.files, "an archive was removed", since=self._listed_at.get(key))
 
     def _may_be_purged(self, row: Workspace) -> bool:
-        """A person's purge keeps nothing. The end of the trash's time is nobody's word for what was worked on after the deletion."""
+        """A person's purge keeps nothing. The end of the trash's time is
+        nobody's word for what was worked on after the deletion.
+        """
         if not is_purge_due(row.spec, self._world.now()):
             return False
         assert row.spec.deleted_at is not None
@@ -227,8 +258,11 @@ class Judges:
         return is_purge_asked(row.spec) or self.truth(row.id).written_at <= said_s
 
     def _check_replaced(self, row: Workspace, key: str, truth: Truth) -> None:
-        """An archive goes when another took its place long enough ago, so that a dump of the database from before finds it."""
-        # A call may come late: what the row named when it was made counts. Its archive may have vanished since.
+        """An archive goes when another took its place long enough ago,
+        so that a dump of the database from before finds it.
+        """
+        # A call may come late: what the row named when it was made
+        # counts. Its archive may have vanished since.
         asked_at = ASKED_AT.get(self._world.loop.time())
         mine, own = truth.committed[key], truth.committed.get(truth.named_at(asked_at) or "")
         if own is None or mine > own:
@@ -241,7 +275,9 @@ class Judges:
             )
 
     def was_replaced_before(self, row: Workspace, key: str, seconds: float) -> bool:
-        """Whether garbage collection had so much time to remove this archive after its grace. One that is newer than the row's stays."""
+        """Whether garbage collection had so much time to remove this archive
+        after its grace. One that is newer than the row's stays.
+        """
         committed = self.truth(row.id).committed
         own = committed.get(row.status.archive_key or "")
         if own is None or committed[key] >= own:
@@ -254,13 +290,15 @@ class Judges:
         return self._world.loop.time() - replaced_at > GRACE.total_seconds() + seconds
 
     def rolled_back(self, rows: Iterable[Workspace]) -> None:
-        """What was under way in the dump begins anew, and what was counted towards a crash loop is forgotten. A home that was lost before
-        can't be missed any more: the dump does not know of it."""
+        """What was under way in the dump begins anew, and what was counted towards a crash loop is
+        forgotten. A home that was lost before can't be missed any more: the dump does not know of it.
+        """
         for row in rows:
             truth = self.truth(row.id)
             self.forget_what_nothing_holds(row.id)
             truth.losses.clear()
             truth.named.append((self._world.loop.time(), row.status.archive_key))
+            truth.given_up.append((self._world.loop.time(), row.status.home_ctx.replaces))
             begun, looked = row.status.op_started_at, row.status.observed_at
             ran = 0.0 if begun is None or looked is None else (looked - begun).total_seconds()
             truth.began_at, truth.ran_before_s = self._world.loop.time(), max(ran, 0.0)
@@ -269,7 +307,9 @@ class Judges:
                 self.commits.at_work[row.id] = truth
 
     def forget_what_nothing_holds(self, workspace_id: UUID) -> None:
-        """Expect no more of a home that vanished as a whole, and that no row tells of: neither a volume nor any archive holds it."""
+        """Expect no more of a home that vanished as a whole, and that no row
+        tells of: neither a volume nor any archive holds it.
+        """
         storage, truth = self._world.storage, self.truth(workspace_id)
         disk = storage.disks.get(workspace_id)
         held = [None if disk is None else disk.files, *map(storage.archived_files, truth.committed)]
@@ -279,12 +319,16 @@ class Judges:
     def _box_changed(
         self, workspace_id: UUID, before: MemoryInstance | None, after: MemoryInstance | None
     ) -> None:
-        is_start = after is not None and (before is None or before.volume_id != after.volume_id)
+        is_start = after is not None and (before is None or before.number != after.number)
         if after is None or not is_start:
             return
-        if self._world.storage.volume_id(workspace_id) != after.volume_id:
-            what = "an instance was started on a volume that is not there"
+        disk = self._world.storage.disks.get(workspace_id)
+        if disk is None or disk.volume_id != after.volume_id or disk.is_ending:
+            what = "an instance was started on a volume that is not there to stay"
             self._break("6 a container implies a volume", workspace_id, what)
+        if before is not None and before.running and before.ending_since is not None:
+            what = "an instance was started beside one that has not ended"
+            self._break("13 one instance", workspace_id, what)
 
     def removes_archive(self, key: str, listed_at: float) -> None:
         """Garbage collection decides by what it has listed, so what struck before that is no excuse."""
@@ -293,8 +337,9 @@ class Judges:
     def _check_copies(
         self, row: Workspace, removed: Mapping[str, bytes], what: str, *, since: float | None = None
     ) -> None:
-        """Somewhere the home must be: on its volume, in the archive that the row names, or in what its operation has made
-        (contracts 8 and 11)."""
+        """Somewhere the home must be: on its volume, in the archive that the row
+        names, or in what its operation has made (contracts 8 and 11).
+        """
         expected = self.truth(row.id).expected
         if not expected or removed != expected or self._may_be_purged(row):
             return

@@ -1,4 +1,6 @@
-"""Late calls: given up on by whoever made them, and done all the same, at a time that is drawn, or just when it hurts."""
+"""Late calls: given up on by whoever made them, and done all the
+same, at a time that is drawn, or just when it hurts.
+"""
 
 import asyncio
 import random
@@ -13,7 +15,9 @@ _CALLS_LATER = (1, 1, 2, 2, 3, 4, 6, 8, 10)
 
 
 class LateCalls:
-    """Half of them come some calls later: in the middle of what else is being done to their workspace by then."""
+    """Half of them come some calls later: in the middle of what
+    else is being done to their workspace by then.
+    """
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice

@@ -1,4 +1,6 @@
-"""An event loop without a clock: when nothing is left to do, time jumps to the next timer. The same input gives the same run."""
+"""An event loop without a clock: when nothing is left to do, time
+jumps to the next timer. The same input gives the same run.
+"""
 
 import asyncio
 import heapq

@@ -1,24 +1,29 @@
-"""A simulated process, and the database as it sees it: its clock runs wrong, its calls take time, fail, or are cut off by its death."""
+"""A simulated process, and the database as it sees it: its clock runs
+wrong, its calls take time, fail, or are cut off by its death.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from tests.simulation.backends import ProcessInstances, ProcessStorage
+from tests.simulation.backends import ProcessDisk, ProcessInstances, ProcessStorage
 from tests.simulation.faults import Fault
 
 from codehub.adapters.memory.hints import MemoryHints
+from codehub.adapters.memory.watch import Watch
 from codehub.adapters.system.machine import SystemTasks
 from codehub.core.amendments import RulingRecord, Running
 from codehub.core.history import Event
 from codehub.core.membership import Member, Members
+from codehub.core.observation import Volume
 from codehub.core.progress import Progress
 from codehub.core.workspace import InstanceBackend, Spec, StorageBackend, Workspace
-from codehub.engine.platforms import Platforms
+from codehub.engine.backends import Backends
 from codehub.engine.system import System
+from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import (
     Admit,
     Change,
@@ -42,6 +47,11 @@ class Crashed(BaseException):
     """The process is dead: it does nothing any more."""
 
 
+def is_listed(volume_id: str, volume: Volume | None) -> bool:
+    """Whether it is this very volume, with or without its identity."""
+    return volume is not None and volume.name == volume_id
+
+
 class Machine:
     """One process. Whatever it calls passes `enter` and `leave`, where it may be slow, stopped or killed."""
 
@@ -55,15 +65,30 @@ class Machine:
         self.offset = world.dice.uniform(0, 1e6)
         self.asked: dict[UUID, UUID] = {}
         """Of which workspace the database said last that it carries which operation."""
+        self.instances = Watch(lambda: world.instances.by_workspace)
+        self.volumes = Watch(world.storage.volumes)
         self.system = System(self, self, self, self.tasks)
         self.store = ProcessStore(self)
         self.hints = ProcessHints(self)
 
-    def connect(self) -> Platforms:
-        return Platforms(
+    def connect(self) -> Backends:
+        return Backends(
             {InstanceBackend.LOCAL_PROCESS: ProcessInstances(self)},
             {StorageBackend.LOCAL_DIR: ProcessStorage(self)},
+            disks={StorageBackend.LOCAL_DIR: ProcessDisk(self.world.disk)},
         )
+
+    def doubt_volumes_behind(self) -> None:
+        """As the adapter does: an instance whose very volume is not listed shows
+        that the watch of volumes is behind.
+        """
+        with suppress(BackendUnreachable):
+            volumes = self.volumes.known() if self.volumes.is_behind else None
+            if volumes is not None and not all(
+                is_listed(instance.volume_id, volumes.get(workspace_id))
+                for workspace_id, instance in self.instances.known().items()
+            ):
+                self.volumes.catch_up()
 
     # The ports of the machine.
 

@@ -1,4 +1,6 @@
-"""The numbers of a simulated installation: minutes instead of hours and days, so that a run of an hour sees everything several times."""
+"""The numbers of a simulated installation: minutes instead of hours and
+days, so that a run of an hour sees everything several times.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -11,6 +13,7 @@ EPOCH = datetime(2026, 11, 16, tzinfo=UTC)
 GRACE = timedelta(minutes=5)
 TRASH_S = 400
 FLUSH_S = 30.0
+FREE_MB = 100_000
 RULES = Rules(
     time_limits={
         **DEFAULT_RULES.time_limits,

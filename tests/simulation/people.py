@@ -1,4 +1,6 @@
-"""People: they create, wish, visit, type, leave, delete, regret, forget, purge and recover, some in plausible and some in nasty patterns."""
+"""People: they create, wish, visit, type, leave, delete, regret, forget,
+purge and recover, some in plausible and some in nasty patterns.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -90,6 +92,7 @@ class Person:
                     await service.recover(row.id, _BY, choice=RecoverChoice.ADOPT)
                 else:
                     await service.recover(row.id, _BY, accept_loss=accept_loss, choice=choice)
+                    self.world.misfortunes.strike_chosen(row.id)
                 for _ in range(dice.choice((0, 1, 4))):
                     await service.set_wish(row.id, DesiredState.RUNNING, _BY)
                     await asyncio.sleep(dice.uniform(0, 1))

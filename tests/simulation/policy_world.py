@@ -20,14 +20,16 @@ from tests.support.workspaces import SPEC
 
 from codehub.adapters.memory.access import MemoryAccess, Users
 from codehub.adapters.memory.credentials import MemoryCredentials
+from codehub.adapters.memory.doors import MemoryDoors
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.store import MemoryStore
-from codehub.adapters.system.machine import SystemTasks
+from codehub.adapters.system.machine import SystemRandomness, SystemTasks
 from codehub.core.access import Role
 from codehub.core.amendments import By
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
+from codehub.core.origins import Door, WorkspaceOrigins
 from codehub.core.progress import Progress
 from codehub.core.route import entry_of
 from codehub.core.visit import Visitor, is_open
@@ -39,11 +41,15 @@ from codehub.proxy.engine.block_cache import BlockCache
 from codehub.proxy.engine.requests import RequestHead
 from codehub.proxy.engine.targets import Answer, Target
 from codehub.proxy.policy.activity import Activity
+from codehub.proxy.policy.api_targets import ApiTargets
 from codehub.proxy.policy.database_time import DatabaseTime
+from codehub.proxy.policy.entering import Entering
+from codehub.proxy.policy.entrances import Grant
 from codehub.proxy.policy.gate import GateRules, WorkspaceGate
 from codehub.proxy.policy.header_rules import header_rules
-from codehub.proxy.policy.route_cache import Grant, RouteCache
+from codehub.proxy.policy.route_cache import RouteCache
 from codehub.service.workspaces import WorkspaceService
+from codehub.web.cookies import DOOR
 
 LASTS_S = 400.0
 # A round of the cache each second, two questions of up to 0.2 s each, and the next second's at worst.
@@ -51,6 +57,7 @@ KNOWN_WITHIN_S = 3.0
 STALE_S_MAX = 60.0
 PEOPLE = 3
 WORKSPACES = 4
+ORIGINS = WorkspaceOrigins("http", "localhost", 8000)
 _BY = By("person", verbatim("because"))
 _VISITS = (
     b"Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nUser-Agent: Mozilla/5.0\r\n",
@@ -97,6 +104,10 @@ class PolicyLoop(VirtualLoop):
         return handle
 
 
+def _door(session: Credential, workspace_id: UUID) -> Credential:
+    return Credential("door", session.secret + b"-%d" % workspace_id.int)
+
+
 class LossyHints(MemoryHints):
     """Half of the hints are lost, the rest come late."""
 
@@ -114,6 +125,8 @@ class LossyHints(MemoryHints):
 @dataclass
 class PolicyWorld:
     seed: int
+    has_origins: bool = False
+    """Whether people come by doors to workspaces' own origins, now and then by another's door."""
     broken: list[str] = field(default_factory=list)
     granted: int = 0
     ended: int = 0
@@ -126,6 +139,8 @@ class PolicyWorld:
         self.back_at_s = 0.0
         self.people: dict[UUID, Visitor] = {}
         self.keys: dict[Credential, tuple[Visitor, Truth]] = {}
+        self.sessions: dict[Credential, Credential] = {}
+        """Of doors."""
         self.open: dict[UUID, Truth] = {}
         self.connections: list[Grant] = []
 
@@ -189,10 +204,17 @@ class PolicyWorld:
             forget_monitor=activity.forget,
             targets_in_use=self._targets_in_use,
             time=time,
+            workspace_of=self._workspace_of,
         )
-        api = Target(TcpUpstream("api", 80))
+        apis = ApiTargets([TcpUpstream("api", 80)], self)
         rules = GateRules(frozenset(), wake_wait_s=5.0)
-        self.gate = WorkspaceGate(cache, self, self.service, api, rules, clock=self, tasks=self.tasks)
+        entering = None
+        if self.has_origins:
+            doors = MemoryDoors(self.access, self.store, now=self.now, faults=self._fault)
+            entering = Entering(doors, ORIGINS, "http://hub", randomness=SystemRandomness())
+        self.gate = WorkspaceGate(
+            cache, self, self.service, apis, rules, clock=self, tasks=self.tasks, entering=entering
+        )
         await self._make()
         for work in (cache.run(), activity.run(), self._change(), self._go_away(), self._count()):
             self.tasks.spawn(work, name="part")
@@ -228,6 +250,10 @@ class PolicyWorld:
         key = Credential("session", b"key-%d" % len(self.keys))
         self.keys[key] = (person, Truth(holds=True, since_s=self.loop.time()))
         self.credentials.admit(key, person)
+        for number in range(WORKSPACES if self.has_origins else 0):
+            door = _door(key, UUID(int=number + 100))
+            self.sessions[door] = key
+            self.credentials.admit(door, replace(person, door=Door(UUID(int=number + 100), None)))
 
     async def _set_phase(self, workspace_id: UUID, phase: Phase) -> None:
         row = await self.store.get(workspace_id)
@@ -249,7 +275,8 @@ class PolicyWorld:
                 valid = [key for key, (_, truth) in self.keys.items() if truth.holds]
                 key = dice.choice(valid)
                 person, truth = self.keys[key]
-                self.credentials.revoke(key)
+                for credential in (key, *(door for door, of in self.sessions.items() if of == key)):
+                    self.credentials.revoke(credential)
                 truth.becomes(holds=False, now_s=self.loop.time())
                 await self.people_hints.send([person.user_id])
                 self._sign_in(person)
@@ -289,10 +316,10 @@ class PolicyWorld:
             await asyncio.sleep(dice.expovariate(1))
             key = dice.choice(list(self.keys)[-6:])
             workspace_id = dice.choice(list(self.open))
-            head = RequestHead(BlockCache(header_rules(secure=False)))
-            lines = b"Host: hub\r\nCookie: codehub_session=%b\r\n%b" % (key.secret, dice.choice(_VISITS))
-            head.read(b"GET %b HTTP/1.1\r\n%b\r\n" % (entry_of(workspace_id).encode(), lines))
-            head.request_id = b"1"
+            door_of = workspace_id
+            if self.has_origins and dice.random() < 0.1:
+                door_of = dice.choice(list(self.open))
+            head = self._request(key, workspace_id, door_of)
             came_s = self.loop.time()
             decision = self.gate.admit(head)
             if not isinstance(decision, Target | Answer):
@@ -301,8 +328,28 @@ class PolicyWorld:
                 self._enter(head, decision)
             elif isinstance(decision, Target):
                 self.broken.append("a workspace's visitor was led to the API")
-            else:
+            elif door_of == workspace_id:
                 self._judge_refusal(key, workspace_id, decision, came_s)
+
+    def _request(self, key: Credential, workspace_id: UUID, door_of: UUID) -> RequestHead:
+        """Return a visit to a workspace, by a session, or at its origin by one of the session's doors."""
+        host, path = b"hub", entry_of(workspace_id).encode()
+        cookie = b"codehub_session=" + key.secret
+        if self.has_origins:
+            origin = ORIGINS.origin_of(self.store.rows[workspace_id].label)
+            host, path = origin.partition("//")[2].encode(), b"/"
+            cookie = f"{DOOR}=".encode() + _door(key, door_of).secret
+        head = RequestHead(
+            BlockCache(header_rules(secure=False, origins=ORIGINS if self.has_origins else None))
+        )
+        lines = b"Host: %b\r\nCookie: %b\r\n%b" % (host, cookie, self.dice.choice(_VISITS))
+        head.read(b"GET %b HTTP/1.1\r\n%b\r\n" % (path, lines))
+        head.request_id = b"1"
+        return head
+
+    async def _workspace_of(self, label: str) -> UUID | None:
+        await self._fault("labels")
+        return next((row.id for row in self.store.rows.values() if row.label == label), None)
 
     def _enter(self, head: RequestHead, grant: Grant) -> None:
         self.granted += 1
@@ -317,12 +364,15 @@ class PolicyWorld:
     # What must hold.
 
     def _judge(self, grant: Grant, what: str) -> None:
-        workspace_id = UUID(str(grant.mount, "ascii").rpartition("/")[2]) if grant.mount else None
-        assert workspace_id is not None
-        person, valid = self.keys[grant.credential]
+        assert grant.credential is not None
+        assert grant.person is not None
+        workspace_id = grant.entrance.cached.workspace.id
+        person, valid = self.keys[self.sessions.get(grant.credential, grant.credential)]
         owner = self.store.rows[workspace_id].spec.owner_user_id
         at = f"after {self.loop.time():.2f} s"
-        if person.user_id != owner or grant.person != person:
+        if grant.person.door not in (None, Door(workspace_id, None)):
+            self.broken.append(f"{person.username} {what} by the door of another workspace, {at}")
+        if person.user_id != owner or replace(grant.person, door=None) != person:
             self.broken.append(f"{person.username} {what}, and is not the owner, {at}")
         if not valid.holds and valid.up_s > KNOWN_WITHIN_S:
             self.broken.append(f"{person.username} {what} though the session ended {valid.up_s} s ago, {at}")

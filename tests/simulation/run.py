@@ -1,10 +1,12 @@
-"""One seed: an hour of faults and people, then calm, in which everything must come to its end. Returns what it came to."""
+"""One seed: an hour of faults and people, then calm, in which
+everything must come to its end. Returns what it came to.
+"""
 
 import gc
 import hashlib
 import random
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -16,6 +18,7 @@ from tests.simulation.truth import Broken
 from tests.simulation.world import World
 
 from codehub.core.amendments import By
+from codehub.core.archives import work_counts_from
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.requests import Refused, is_purge_asked, is_purge_due
@@ -29,7 +32,8 @@ _CALM_S = 900.0
 _STILL_S = 220.0
 _SWEEP_S = 150.0
 _CHANCE_OF_CHATTER = 0.25
-# So often may a person be asked about one home; and after an older dump: a stray instance, a lost volume, an unknown one, newer archives.
+# So often may a person be asked about one home; and after an older dump: a
+# stray instance, a lost volume, an unknown one, newer archives.
 _QUESTIONS, _QUESTIONS_AFTER_ROLLBACK = 3, 6
 _SILENT = 50  # logging.CRITICAL: nothing here is
 _BY = By("person", verbatim("because the storm is over"))
@@ -46,6 +50,7 @@ class Outcome:
     workspace_seconds: float
     history: tuple[Recorded, ...]
     digest: str
+    in_cluster: bool = False
 
 
 def run(
@@ -54,19 +59,20 @@ def run(
     only: Collection[int] | None = None,
     passes: int = PASSES,
     trash_s: int | None = TRASH_S,
+    in_cluster: bool = False,
 ) -> Outcome:
-    """`trash_s`: as CODEHUB_TRASH_SECONDS; None is never."""
+    """`trash_s`: as CODEHUB_TRASH_SECONDS; None is never. `in_cluster`: with what only a cluster does."""
     log_config = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_SILENT))
     was_collecting = gc.isenabled()
     gc.disable()  # what a seed leaves is collected after it; meanwhile it costs a tenth
     gc.freeze()  # and only what it leaves
     try:
-        world = World(seed, only=only, trash_s=trash_s)
+        world = World(seed, only=only, trash_s=trash_s, in_cluster=in_cluster)
         _storm(world, passes)
         if world.broken is None:
             _calm(world)
-        return _outcome(world)
+        return replace(_outcome(world), in_cluster=in_cluster)
     finally:
         structlog.configure(**log_config)
         gc.collect()
@@ -94,7 +100,7 @@ def _storm(world: World, passes: int) -> None:
         )
         persons.append(person)
         world.people.append(world.spawn(person.live(), name=name))
-    misfortune = world.spawn(world.misfortune(), name="misfortune")
+    misfortune = world.spawn(world.misfortunes.strike_on(), name="misfortune")
     if random.Random(f"chatter {world.seed}").random() < _CHANCE_OF_CHATTER:
         world.begin_chatter()
 
@@ -113,10 +119,14 @@ def _storm(world: World, passes: int) -> None:
 
 
 def _calm(world: World) -> None:
-    """When faults stop, every workspace gets where it should be, or says why not; then nothing moves, and nothing is left over."""
+    """When faults stop, every workspace gets where it should be, or says
+    why not; then nothing moves, and nothing is left over.
+    """
     world.calm()
-    _settle(world)
     loop = world.loop
+    if world.is_restoring:
+        loop.run_until(loop.time() + _CALM_S, stop=lambda: not world.is_restoring)
+    _settle(world)
     loop.run_until(loop.time() + _SWEEP_S)  # what has vanished is noticed by then
     for _ in range(_QUESTIONS_AFTER_ROLLBACK if world.has_rolled_back else _QUESTIONS):
         _settle(world)
@@ -130,6 +140,18 @@ def _calm(world: World) -> None:
         if not is_satisfied(row, world.now()):
             what = f"{row.status.phase} {row.status.operation} with the wish {row.spec.desired_state}: {row.status.error_info}"
             world.break_("liveness", row.id, what)
+    reckon(world)
+
+
+def reckon(world: World) -> None:
+    """What has converged stays as it is, and nothing is left over."""
+    loop = world.loop
+    loop.run_until(
+        loop.time() + _STILL_S,
+        stop=lambda: (
+            world.broken is not None or not any(_is_to_be_collected(world, row) for row in world.rows())
+        ),
+    )
     world.judges.commits.forbid_writes = True
     loop.run_until(loop.time() + _STILL_S, stop=lambda: world.broken is not None)
     _judge_leftovers(world)
@@ -139,6 +161,14 @@ def _calm(world: World) -> None:
     loop.run_until(loop.time() + 60)
     if world.broken is None and (left := world.unfinished()):
         world.break_("no leaked task", None, ", ".join(left))
+
+
+def _is_to_be_collected(world: World, row: Workspace) -> bool:
+    """Whether its row tells of a volume beside its archive that garbage collection removes: its last
+    question may have been answered just now, and that the volume is gone is written once.
+    """
+    is_recorded = row.status.conditions.volume_ready.is_present
+    return row.status.phase is Phase.ARCHIVED and is_recorded and not _is_kept(world, row)
 
 
 def _is_asked_by_the_trash(row: Workspace, now: datetime) -> bool:
@@ -157,7 +187,9 @@ def _settle(world: World) -> None:
 
 
 def _recover(world: World) -> None:
-    """A person recovers whatever is in ERROR, and asks again until it is accepted; at the limit, by stopping something else first."""
+    """A person recovers whatever is in ERROR, and asks again until it is
+    accepted; at the limit, by stopping something else first.
+    """
 
     async def recover(row: Workspace) -> None:
         while world.store._workspaces[row.id].status.phase is Phase.ERROR:
@@ -183,7 +215,9 @@ def _recover(world: World) -> None:
 
 
 def _judge_leftovers(world: World) -> None:
-    """No orphan after garbage collection: what lies there is what a workspace needs, or what is left of a forgotten one."""
+    """No orphan after garbage collection: what lies there is what a
+    workspace needs, or what is left of a forgotten one.
+    """
     rows = world.store._workspaces
     for key, archive in world.storage._objects.items():
         workspace_id = world.owner_of(key)
@@ -202,15 +236,12 @@ def _judge_leftovers(world: World) -> None:
         if row.spec.forgotten_at is not None and not is_purge_due(row.spec, world.now())
     }
     for workspace_id in world.storage._disks.keys() - forgotten:
-        # In PENDING a volume that nobody knows may be a home that came back: the next start finds it. And one that somebody worked in
-        # before an older dump was restored stays until a person says what to do with it, as does one whose identity is lost.
+        # In PENDING a volume that nobody knows may be a home that came back: the next start finds
+        # it. And one that somebody worked in before an older dump was restored stays until a
+        # person says what to do with it, as does one whose identity is lost.
         row = rows[workspace_id]
-        is_kept = (
-            _is_worked_on_since_deletion(world, row)
-            or (world.has_rolled_back and _is_worked_on(world, row))
-            or _has_lost_its_identity(world, row)
-        )
-        if row.status.phase not in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING) and not is_kept:
+        is_used = row.status.phase in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING)
+        if not is_used and not _is_kept(world, row):
             world.break_("no orphan", workspace_id, f"a volume in {row.status.phase}")
     for workspace_id in world.instances._instances.keys() - forgotten:
         row = rows[workspace_id]
@@ -220,27 +251,50 @@ def _judge_leftovers(world: World) -> None:
             world.break_("no orphan", workspace_id, f"an instance in {row.status.phase}")
 
 
+def _is_kept(world: World, row: Workspace) -> bool:
+    return (
+        _is_worked_on_since_deletion(world, row)
+        or (world.has_rolled_back and _is_worked_on(world, row))
+        or _has_lost_its_identity(world, row)
+        or _may_be_the_last_copy(world, row)
+    )
+
+
+def _may_be_the_last_copy(world: World, row: Workspace) -> bool:
+    """Whether it was restored from an archive that is gone: contract 11 keeps that until a person speaks."""
+    disk = world.storage._disks.get(row.id)
+    if disk is None or disk.volume_id is None or is_purge_asked(row.spec):
+        return False
+    return disk.made_from is not None and disk.made_from not in world.storage._objects
+
+
 def _is_worked_on(world: World, row: Workspace) -> bool:
     disk = world.storage._disks.get(row.id)
     return disk is not None and disk.volume_id is not None and disk.files != disk.as_made
 
 
 def _has_lost_its_identity(world: World, row: Workspace) -> bool:
-    """Whether its home is there without saying which it is: that stays until a person speaks, or asks for a purge."""
+    """Whether its home is there without saying which it is: that
+    stays until a person gives up this very one, or asks for a purge.
+    """
     disk = world.storage._disks.get(row.id)
-    return disk is not None and disk.former_id is not None and not is_purge_asked(row.spec)
+    if disk is None or disk.former_id in (None, row.status.home_ctx.replaces):
+        return False
+    return not is_purge_asked(row.spec)
 
 
 def _is_worked_on_since_deletion(world: World, row: Workspace) -> bool:
-    """Whether the end of the trash's time must leave it: somebody worked on it after its deletion, and nobody asked for a purge. It was
-    forgotten, or a dump that was restored knows nothing of the work; any other deletion has archived it, and is over."""
+    """Whether the end of the trash's time must leave it: somebody worked on it after its
+    deletion, and nobody asked for a purge. It was forgotten, or a dump that was restored knows
+    nothing of the work; any other deletion has archived it, and is over.
+    """
     spec = row.spec
     if spec.deleted_at is None or is_purge_asked(spec) or not _is_worked_on(world, row):
         return False
     if spec.forgotten_at is None and not world.has_rolled_back:
         return False
     written_at = world.storage._disks[row.id].written_at
-    return written_at is not None and written_at > spec.deleted_at
+    return written_at is not None and written_at > work_counts_from(spec.deleted_at)
 
 
 def _outcome(world: World) -> Outcome:

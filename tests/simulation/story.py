@@ -1,4 +1,6 @@
-"""A failure's story: the seed, the contract that was broken, the fewest faults that still break it, and the workspace's timeline."""
+"""A failure's story: the seed, the contract that was broken, the fewest
+faults that still break it, and the workspace's timeline.
+"""
 
 from collections.abc import Iterator
 
@@ -11,7 +13,9 @@ _EVENTS_MAX = 60
 
 
 def shrink(outcome: Outcome) -> Outcome:
-    """Return the same failure with as few faults as could be found: halves are left out, then quarters, then single ones."""
+    """Return the same failure with as few faults as could be found:
+    halves are left out, then quarters, then single ones.
+    """
     assert outcome.broken is not None
     best, numbers = outcome, [strike.number for strike in outcome.strikes]
     size, tries = max(1, len(numbers) // 2), 0
@@ -19,7 +23,7 @@ def shrink(outcome: Outcome) -> Outcome:
         for start in range(0, len(numbers), size):
             fewer = numbers[:start] + numbers[start + size :]
             tries += 1
-            smaller = run(outcome.seed, only=fewer)
+            smaller = run(outcome.seed, only=fewer, in_cluster=outcome.in_cluster)
             if smaller.broken is not None and smaller.broken.contract == outcome.broken.contract:
                 best, numbers = smaller, [strike.number for strike in smaller.strikes]
                 size = min(size, max(1, len(numbers) // 2))
@@ -44,7 +48,8 @@ def tell(outcome: Outcome, *, known: Outcome | None = None) -> str:
         lines.append(f"faults: {len(outcome.strikes)} of {len(known.strikes)} are enough")
     lines.extend(_timeline(outcome))
     only = ",".join(str(strike.number) for strike in outcome.strikes)
-    lines.append(f"replay: make simulate SEED={outcome.seed} ONLY={only or 'none'}")
+    where = " CLUSTER=1" if outcome.in_cluster else ""
+    lines.append(f"replay: make simulate SEED={outcome.seed}{where} ONLY={only or 'none'}")
     return "\n".join(lines)
 
 

@@ -1,4 +1,6 @@
-"""Seeds: with faults everywhere every contract holds; the same seed gives the same run anywhere; a dead controller is replaced in time."""
+"""Seeds: with faults everywhere every contract holds; the same seed gives
+the same run anywhere; a dead controller is replaced in time.
+"""
 
 import json
 import os
@@ -12,16 +14,18 @@ import pytest
 from tests.simulation.__main__ import KILLERS, kills
 from tests.simulation.mutants import MUTANTS, alive
 from tests.simulation.numbers import CADENCE
-from tests.simulation.run import run
+from tests.simulation.run import reckon, run
 from tests.simulation.story import shrink, tell
 from tests.simulation.world import World
 from tests.support.workspaces import SPEC
 
+from codehub.adapters.memory.contents import Disk
 from codehub.core.amendments import By
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 
 SEEDS = int(os.environ.get("CODEHUB_SEEDS", "200"))
+SEEDS_IN_A_CLUSTER = SEEDS // 4
 BATCH = 10
 BY = By("person", verbatim("because"))
 MUTANTS_MIN = 25
@@ -31,6 +35,13 @@ MUTANTS_MIN = 25
 def test_every_contract_holds(first: int) -> None:
     for seed in range(first, first + BATCH):
         outcome = run(seed)
+        assert outcome.broken is None, tell(shrink(outcome), known=outcome)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS_IN_A_CLUSTER, BATCH))
+def test_every_contract_holds_where_things_end_slowly_and_watches_are_behind(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        outcome = run(seed, in_cluster=True)
         assert outcome.broken is None, tell(shrink(outcome), known=outcome)
 
 
@@ -159,3 +170,27 @@ def test_hints_without_an_end_put_off_no_look_at_everybody() -> None:
     world.storage.lose_volume(lost.id)
     world.loop.run_until(world.loop.time() + 2 * CADENCE.idle_s)
     assert world.store._workspaces[lost.id].status.op_id != lost.status.op_id
+
+
+@pytest.mark.parametrize(("given_up", "breaks"), [("lost", False), ("another", True), (None, True)])
+def test_only_what_was_given_up_may_be_met_by_a_call_from_then(given_up: str | None, breaks: bool) -> None:
+    world = Quiet()
+    row = world.rows()[0]
+    truth = world.judges.truth(row.id)
+    truth.expected = {"notes": b"1"}
+    truth.given_up.append((world.loop.time(), given_up))
+    world.storage._disks[row.id] = Disk(None, {"notes": b"1"}, former_id="lost")
+    del world.storage._disks[row.id]
+    world.abandon()
+    assert (world.broken is not None) is breaks
+
+
+def test_what_garbage_collection_removes_is_gone_before_nothing_may_be_written() -> None:
+    world = Quiet()
+    archived = world.rows()[0]
+    world.storage.leave_half_a_volume(archived.id, {})
+    world.loop.run_until(world.loop.time() + 2 * CADENCE.idle_s)
+    assert archived.id in world.storage.disks, "it was collected before its row told of it"
+    reckon(world)
+    assert world.broken is None, world.broken
+    assert archived.id not in world.storage.disks

@@ -1,7 +1,9 @@
-"""What is really so, whatever the database says: each home, each look, each use; and what it is called when a contract is broken."""
+"""What is really so, whatever the database says: each home, each look,
+each use; and what it is called when a contract is broken.
+"""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +11,8 @@ from uuid import UUID
 
 # When the call was made that has its effect now: it may come late, and misfortune may have come first.
 ASKED_AT: ContextVar[float] = ContextVar("asked_at")
+# Whether the step that runs has asked for room, and was told that there is some.
+HAS_ROOM: ContextVar[bool] = ContextVar("has_room", default=False)
 
 
 class Broken(Exception):
@@ -46,11 +50,21 @@ class Truth:
     """Which archives were committed, and when first."""
     named: list[tuple[float, str | None]] = field(default_factory=list)
     """Which archive the row named, and from when on."""
+    given_up: list[tuple[float, str | None]] = field(default_factory=list)
+    """Which volume without an identity the row said that a person gave up, and from when on."""
     volumes_gone: set[str] = field(default_factory=set)
 
     def named_at(self, at: float) -> str | None:
         """Return which archive the row named then."""
-        return next((key for since, key in reversed(self.named) if since <= at), None)
+        return _at(self.named, at)
+
+    def given_up_at(self, at: float) -> str | None:
+        """Return which volume had been given up then."""
+        return _at(self.given_up, at)
+
+
+def _at(changes: Sequence[tuple[float, str | None]], at: float) -> str | None:
+    return next((what for since, what in reversed(changes) if since <= at), None)
 
 
 class Watched(dict[Any, Any]):

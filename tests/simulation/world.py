@@ -1,4 +1,6 @@
-"""The world: one store, one engine, one disk and one object store, several processes that die and come back, people, and judges."""
+"""The world: one store, one engine, one disk and one object store,
+several processes that die and come back, people, and judges.
+"""
 
 import asyncio
 import random
@@ -16,11 +18,13 @@ from tests.simulation.judges import Judges
 from tests.simulation.late import LateCalls
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.machine import Crashed, LossyHints, Machine
-from tests.simulation.numbers import CADENCE, EPOCH, GRACE, LIMITS, RULES, TRASH_S
+from tests.simulation.misfortunes import Misfortunes
+from tests.simulation.numbers import CADENCE, EPOCH, FREE_MB, GRACE, LIMITS, RULES, TRASH_S
 from tests.simulation.truth import Broken
 from tests.support.stores import PASSWORD_HASH
 
 from codehub.adapters.memory.access import MemoryAccess, Users
+from codehub.adapters.memory.disk import MemoryDisk
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.memory.store import MemoryStore
@@ -40,7 +44,6 @@ T = TypeVar("T")
 _TTL_S = 15.0
 _ACTIVITY_S = 15.0
 _GC_S = 100.0
-_MISFORTUNE_S = 20.0
 _SKEW_S = 30.0
 _DUMPS = 30
 # Longer than anything that was asked of a backend goes on there.
@@ -50,20 +53,26 @@ _EXPECTED = (ActionFailed, BackendUnreachable, StoreUnavailable, Crashed)
 
 class World:
     def __init__(
-        self, seed: int, *, only: Collection[int] | None = None, trash_s: int | None = TRASH_S
+        self,
+        seed: int,
+        *,
+        only: Collection[int] | None = None,
+        trash_s: int | None = TRASH_S,
+        in_cluster: bool = False,
     ) -> None:
         self.seed = seed
         self._trash_s = trash_s
         self.loop = VirtualLoop()  # type: ignore[abstract]  # sockets and programs it has none
         self.dice = random.Random(f"world {seed}")
-        self.faults = Faults(seed, time=self.loop.time, only=only)
+        self.faults = Faults(seed, time=self.loop.time, only=only, in_cluster=in_cluster)
         self.strikes = self.faults.strike
         self.late = LateCalls(self.dice)
         self.passes = 0
         self.restarts: list[float] = []
         self.is_still = False
         self._tasks: dict[asyncio.Task[Any], None] = {}
-        self._away: dict[str, float] = {}
+        self.misfortunes = Misfortunes(self)
+        self.is_away = self.misfortunes.is_away
         self._ids = 0
         self._now_s, self._now = 0.0, EPOCH
         self.skew = timedelta(seconds=self.dice.uniform(-_SKEW_S, _SKEW_S))
@@ -89,13 +98,14 @@ class World:
             faults=self._inside,
             by_workspace=self.judges.watched_instances,
         )
+        self.disk = MemoryDisk(free_mb=FREE_MB)
         self.controllers: dict[str, Machine] = {}
         self.apis: dict[str, Machine] = {}
         self.services: dict[str, WorkspaceService] = {}
         self.doors: dict[str, Door] = {}
         self._running: dict[str, WorkspaceController] = {}
         self.people: list[asyncio.Task[Any]] = []
-        self._is_restoring = False
+        self.is_restoring = False
         self.has_rolled_back = False
         self._dumps: deque[Mapping[UUID, Workspace]] = deque(maxlen=_DUMPS)
         self._chatter: asyncio.Task[Any] | None = None
@@ -133,16 +143,14 @@ class World:
         drawn = self.dice.random()
         return 0.0 if drawn < 0.75 else (drawn - 0.75) * 0.08 if drawn < 0.97 else drawn * 2
 
-    def is_away(self, kind: str) -> bool:
-        return bool(self._away) and self.loop.time() < self._away.get(kind, 0.0)
-
     async def _inside(self, point: str) -> None:
         """Inside a backend: between two of its effects it may take long, or be cut off."""
         if not point.endswith("between_effects"):
             return
         delay = self.dice.random()
         await asyncio.sleep(delay * 3 if delay < 0.9 else delay * 40)
-        if self.strikes(Fault.ACT_HALF, point):
+        fills = point.startswith(("storage.provision", "storage.restore"))
+        if (fills and self.disk.free_mb == 0) or self.strikes(Fault.ACT_HALF, point):
             raise ActionFailed("no space left")
 
     # Work that belongs to no process.
@@ -162,7 +170,7 @@ class World:
     # Processes.
 
     def _may_start(self, machine: Machine | None) -> bool:
-        return not self._is_restoring and (machine is None or machine.is_dead)
+        return not self.is_restoring and (machine is None or machine.is_dead)
 
     async def add_user(self, user_id: UUID, name: str) -> None:
         await self._access.add_user(user_id, username=name, password_hash=PASSWORD_HASH, role=Role.MEMBER)
@@ -240,7 +248,9 @@ class World:
     # What just happens.
 
     def begin_chatter(self) -> None:
-        """Let somebody change something all the time, of no concern to anybody else: hints without an end, in calm too."""
+        """Let somebody change something all the time, of no concern to
+        anybody else: hints without an end, in calm too.
+        """
         self._chatter = self.spawn(self._chat(), name="chatter")
 
     def end_chatter(self) -> None:
@@ -254,29 +264,18 @@ class World:
             if rows := self.rows():
                 await self.hints.send([dice.choice(rows).id])
 
-    async def misfortune(self) -> None:
-        while True:
-            await asyncio.sleep(_MISFORTUNE_S)
-            await self._strike_platform()
-            self._strike_database()
-            for row in self.rows():
-                self._strike_workspace(row)
+    @property
+    def is_any_watch_behind(self) -> bool:
+        machines = self.controllers.values()
+        return any(machine.instances.is_behind or machine.volumes.is_behind for machine in machines)
 
-    async def _strike_platform(self) -> None:
-        for kind in ("store", "instances", "storage"):
-            if self.strikes(Fault.OUTAGE, kind):
-                until = self.loop.time() + self.dice.choice((5, 30, 120, 420))
-                self._away[kind] = max(until, self._away.get(kind, 0.0))
-                self.judges.commits.outage(self.loop.time(), until)
-        if self.strikes(Fault.ENGINE_RESTART, "instances"):
-            for workspace_id in list(self.instances.by_workspace):
-                self.instances.vanish(workspace_id)
-
-    def _strike_database(self) -> None:
-        """Restore an older dump, as one should: everything is stopped first, and what was under way in the backends has ended."""
+    def strike_database(self) -> None:
+        """Restore an older dump, as one should: everything is stopped
+        first, and what was under way in the backends has ended.
+        """
         self._dumps.append(self.store.dump())
-        if not self._is_restoring and self.strikes(Fault.ROLLBACK, "store"):
-            self._is_restoring = True
+        if not self.is_restoring and self.strikes(Fault.ROLLBACK, "store"):
+            self.is_restoring = True
             self.spawn(self._restore(self.dice.choice(self._dumps)), name="restore of a dump")
 
     async def _restore(self, dump: Mapping[UUID, Workspace]) -> None:
@@ -285,53 +284,29 @@ class World:
                 machine.is_dead = True
                 self.spawn(machine.tasks.cancel_all(), name=f"end of {machine.name}")
         self._cancel_late_calls()
+        self.misfortunes.release_all()
         await asyncio.sleep(_RESTORING_S)
         self.store.roll_back(dump)
         self.has_rolled_back = True
         self._dumps.clear()
         self.judges.rolled_back(dump.values())
-        self._is_restoring = False
+        self.is_restoring = False
         for name in self.controllers:
             self.start_controller(name)
         for name in self.apis:
             self.start_api(name)
 
-    def _strike_workspace(self, row: Workspace) -> None:
-        if row.id in self.instances.by_workspace:
-            if self.strikes(Fault.INSTANCE_DIED, row.spec.name):
-                self.instances.kill(row.id)
-            elif self.strikes(Fault.INSTANCE_SICK, row.spec.name):
-                self.instances.sicken(row.id)
-                self.loop.call_later(self.dice.uniform(1, 40), self._heal, row.id)
-            elif self.strikes(Fault.INSTANCE_GONE, row.spec.name):
-                self.instances.vanish(row.id)
-        if row.id in self.storage.disks and self.strikes(Fault.VOLUME_GONE, row.spec.name):
-            disk = self.storage.disks[row.id]
-            with self.judges.misfortune(row.id):
-                self.storage.lose_volume(row.id)
-            # After a rollback the row may not know of it, so that nobody can miss it.
-            if self.has_rolled_back and (disk.volume_id or disk.former_id) != row.status.home_ctx.volume_id:
-                self.judges.forget_what_nothing_holds(row.id)
-        if self.storage.volume_id(row.id) is not None and self.strikes(Fault.IDENTITY_GONE, row.spec.name):
-            with self.judges.misfortune(row.id):
-                self.storage.lose_identity(row.id)
-        key = row.status.archive_key or ""
-        if key in self.storage.objects and self.strikes(Fault.ARCHIVE_GONE, row.spec.name):
-            with self.judges.misfortune(row.id):
-                self.storage.lose_archive(key)
-
-    def _heal(self, workspace_id: UUID) -> None:
-        if workspace_id in self.instances.by_workspace:
-            self.instances.sicken(workspace_id, sick=False)
-
     def calm(self) -> None:
-        """From now on nothing goes wrong any more: what is away comes back, what was stopped goes on, what is late never comes."""
+        """From now on nothing goes wrong any more: what is away comes
+        back, what was stopped goes on, what is late never comes.
+        """
         self.faults.rates.clear()
         self._cancel_late_calls()
-        self._away.clear()
-        self.judges.commits.end_outages(self.loop.time())
+        self.misfortunes.end()
         for machine in (*self.controllers.values(), *self.apis.values()):
             machine.thaws_at = 0.0
+            machine.instances.catch_up()
+            machine.volumes.catch_up()
         for workspace_id in list(self.instances.by_workspace):
             self.instances.sicken(workspace_id, sick=False)
 

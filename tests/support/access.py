@@ -31,7 +31,7 @@ async def open_session(access: AccessStore, user_id: UUID, lasts: timedelta = LA
 
 
 async def person_of(access: AccessStore, key: bytes) -> Person | None:
-    return await access.session(key, lasts=LASTS)
+    return await access.use_session(key, lasts=LASTS)
 
 
 async def make_token(

@@ -1,4 +1,6 @@
-"""A process that archives or restores until somebody kills it: `archive_process.py archive|restore DIR WORKSPACE KEY VOLUME OP`."""
+"""A process that archives or restores until somebody kills it:
+`archive_process.py archive|restore DIR WORKSPACE KEY VOLUME OP`.
+"""
 
 import asyncio
 import sys

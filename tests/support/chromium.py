@@ -1,6 +1,9 @@
-"""A real browser for the dashboard: pages that are watched for complaints, people who sign in, and axe, which looks with other eyes."""
+"""A real browser for the dashboard: pages that are watched for complaints,
+people who sign in, and axe, which looks with other eyes.
+"""
 
 import asyncio
+import itertools
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -23,7 +26,8 @@ __all__ = [
 ]
 PATIENCE_MS = PATIENCE_S * 1000
 expect.set_options(timeout=PATIENCE_MS)
-# What a page says in passing stays, so that a test sees it however slow the machine is: these are the times of codehub.js's toasts.
+# What a page says in passing stays, so that a test sees it however slow
+# the machine is: these are the times of codehub.js's toasts.
 _TOASTS_STAY = """
   const after = window.setTimeout;
   window.setTimeout = (what, ms, ...given) => ([6000, 15000].includes(ms) ? 0 : after(what, ms, ...given));
@@ -31,7 +35,9 @@ _TOASTS_STAY = """
 # What the browser itself says of answers that are meant to be errors.
 _EXPECTED = (
     *("the server responded with a status of 4", "net::ERR_", "htmx:sendError", "htmx:afterRequest"),
-    "use the Service-Worker-Allowed HTTP header",  # code-server's own, which a workspace can't send past the edge
+    (
+        "use the Service-Worker-Allowed HTTP header"
+    ),  # code-server's own, which a workspace can't send past the edge
 )
 
 
@@ -89,7 +95,9 @@ async def sign_in(page: Page, site: Site, name: str) -> None:
 
 
 async def box(page: Page, selector: str) -> dict[str, float]:
-    """Return where something is, found and measured at once: what is drawn anew between the two is nowhere."""
+    """Return where something is, found and measured at once: what is drawn anew between the two is
+    nowhere.
+    """
     rectangle: dict[str, float] = await page.evaluate(
         "one => document.querySelector(one).getBoundingClientRect().toJSON()", selector
     )
@@ -110,10 +118,19 @@ async def serious(page: Page) -> list[str]:
 async def held_answer(
     page: Page, address: str | re.Pattern[str]
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Hold back the next answer from this address until the block ends. Yields what waits until the server has given it."""
+    """Hold back the next answer from this address until the block
+    ends. Yields what waits until the server has given it.
+
+    The route stays: Playwright does not tell of a request that is made
+    while it stops intercepting, as it does when its last route is used up.
+    """
     given, may_come = asyncio.Event(), asyncio.Event()
+    requests = itertools.count()
 
     async def hold(route: Route) -> None:
+        if next(requests):
+            await route.fallback()
+            return
         answer = await route.fetch()
         given.set()
         await may_come.wait()
@@ -123,7 +140,7 @@ async def held_answer(
         async with asyncio.timeout(PATIENCE_S):
             await given.wait()
 
-    await page.route(address, hold, times=1)
+    await page.route(address, hold)
     try:
         yield is_given
     finally:

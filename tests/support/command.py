@@ -13,7 +13,7 @@ ENDS_S_MAX = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Output:
     code: int
     out: str
     err: str
@@ -34,12 +34,12 @@ class Command:
     home: Path
     settings: dict[str, str] = field(default_factory=dict)
 
-    async def __call__(self, *arguments: str, stdin: str = "", **settings: str) -> Told:
+    async def __call__(self, *arguments: str, stdin: str = "", **settings: str) -> Output:
         process = await self.started(*arguments, **settings)
         async with asyncio.timeout(ENDS_S_MAX):
             out, err = await process.communicate(stdin.encode())
         assert process.returncode is not None
-        return Told(process.returncode, out.decode(), err.decode())
+        return Output(process.returncode, out.decode(), err.decode())
 
     async def started(self, *arguments: str, **settings: str) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE

@@ -49,7 +49,9 @@ class Curl:
 
 
 def go_round(curl: Curl) -> None:
-    """Sign in, make a workspace, and let it run, stop, be archived, run again, be deleted, taken back and purged."""
+    """Sign in, make a workspace, and let it run, stop, be
+    archived, run again, be deleted, taken back and purged.
+    """
     assert curl("GET", "/session")[0] == 401
     assert curl("POST", "/login", {"username": "admin", "password": "correct horse"})[0] == 200
     status, made = curl("POST", "/workspaces", {"name": "circle"})

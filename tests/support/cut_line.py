@@ -1,4 +1,6 @@
-"""A line to an engine that breaks: what a container is told on its standard input is cut off after so many bytes."""
+"""A line to an engine that breaks: what a container is told on
+its standard input is cut off after so many bytes.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

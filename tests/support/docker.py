@@ -1,7 +1,9 @@
-"""A Docker engine for tests, with the images they need: the one that runs, or one of our own that ends with us.
+"""A Docker engine for tests, with the images they need: the
+one that runs, or one of our own that ends with us.
 
-As root: dockerd with its own socket and its data in the cache, so that images are made once. CODEHUB_TEST_DOCKER=unix://… takes
-another. The base image is made by debootstrap, since no registry may be in reach.
+As root: dockerd with its own socket and its data in the cache, so that
+images are made once. CODEHUB_TEST_DOCKER=unix://… takes another. The base
+image is made by debootstrap, since no registry may be in reach.
 """
 
 import asyncio
@@ -28,6 +30,12 @@ from tests.support.leftovers import PREFIX, RUN, end_leftovers, note
 from tests.support.patience import block_until
 
 BASE, LIGHT, CODE_SERVER = "codehub-test/base", "codehub-test/light", "codehub-test/code-server"
+LIGHT_VARIANTS = {
+    "another": "LIGHT_NAME=another",
+    "slow": "LIGHT_AWAITS=/home/coder/listen",
+    "crashes": "LIGHT_CRASH=1",
+    "hangs": "LIGHT_HANG=1",
+}
 _IMAGES = Path(__file__).with_name("images")
 _PACKAGES = "python3-minimal,tini,zstd,attr,git,ca-certificates"
 _HASH = "codehub.test.hash"
@@ -141,6 +149,14 @@ class TestEngine:
         assert '"error"' not in answer.text, answer.text[-500:]
         self.ask("DELETE", f"images/{image}", force=1)
 
+    def save(self, images: Sequence[str], target: Path) -> None:
+        """Write images into one archive."""
+        with self._client.stream("GET", "/images/get", params={"names": list(images)}) as answer:
+            answer.raise_for_status()
+            with target.open("wb") as file:
+                for part in answer.iter_bytes():
+                    file.write(part)
+
     def forget_images(self, reference: str) -> None:
         """Remove the images of such a name, but for those that something runs from."""
         filters = json.dumps({"reference": [reference]})
@@ -148,7 +164,9 @@ class TestEngine:
             self._client.delete(f"/images/{each['Id']}", params={"force": 1})
 
     def build_code_server(self) -> None:
-        """Build the image with a real IDE, from what scripts/code-server has made in the cache. Once: 400 MB go in."""
+        """Build the image with a real IDE, from what
+        scripts/code-server has made in the cache. Once: 400 MB go in.
+        """
         with (cache() / "test-code-server.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if self.find(f"images/{CODE_SERVER}/json") is not None:
@@ -183,7 +201,9 @@ Docker = Callable[[], Awaitable[TestEngine]]
 
 @asynccontextmanager
 async def lent_engine() -> AsyncIterator[TestEngine]:
-    """Lend an engine with the light images. One at a time on this machine: two would take each other's network rules."""
+    """Lend an engine with the light images. One at a time on this
+    machine: two would take each other's network rules.
+    """
     given = os.environ.get("CODEHUB_TEST_DOCKER", "").removeprefix("unix://")
     socket = Path(given) if given else _SYSTEM_SOCKET
     if given or _answers(socket):
@@ -213,7 +233,9 @@ class Dockerd:
         self.engine: TestEngine | None = None
 
     def start_clean(self) -> TestEngine:
-        """Start with nothing but images, whatever an earlier run has left in the cache: what it can't be rid of goes with all of it."""
+        """Start with nothing but images, whatever an earlier run has left in
+        the cache: what it can't be rid of goes with all of it.
+        """
         end_leftovers(_data())
         engine = self.start()
         try:
@@ -302,7 +324,20 @@ def clear(engine: TestEngine) -> None:
 def make_images(engine: TestEngine) -> None:
     if engine.find(f"images/{BASE}/json") is None:
         _import_base(engine)
-    files = {"light.py": (_IMAGES / "light.py").read_bytes()}
+    dockerfile, files = _light()
+    engine.build(LIGHT, dockerfile, files)
+    for variant, environment in LIGHT_VARIANTS.items():
+        engine.build(
+            f"{LIGHT}:{variant}", f"FROM {LIGHT}\nENV {environment}", {**files, "base": dockerfile.encode()}
+        )
+
+
+def light_hash() -> str:
+    """What all light images are made of."""
+    return hashlib.sha256(repr((_PACKAGES, *_light(), LIGHT_VARIANTS)).encode()).hexdigest()[:16]
+
+
+def _light() -> tuple[str, Mapping[str, bytes]]:
     dockerfile = "\n".join(
         (
             f"FROM {BASE}",
@@ -312,16 +347,7 @@ def make_images(engine: TestEngine) -> None:
             'ENTRYPOINT ["/usr/bin/tini", "-s", "--", "/usr/bin/python3", "-I", "-S", "/opt/light.py"]',
         )
     )
-    engine.build(LIGHT, dockerfile, files)
-    for variant, environment in {
-        "another": "LIGHT_NAME=another",
-        "slow": "LIGHT_AWAITS=/home/coder/listen",
-        "crashes": "LIGHT_CRASH=1",
-        "hangs": "LIGHT_HANG=1",
-    }.items():
-        engine.build(
-            f"{LIGHT}:{variant}", f"FROM {LIGHT}\nENV {environment}", {**files, "base": dockerfile.encode()}
-        )
+    return dockerfile, {"light.py": (_IMAGES / "light.py").read_bytes()}
 
 
 def _import_base(engine: TestEngine) -> None:

@@ -1,14 +1,14 @@
-"""An installation on a Docker engine, as the contract of instances wants it. Apart from the others: not everybody can import a Docker client."""
+"""An installation on a Docker engine, as the contract of instances wants it.
+Apart from the others: not everybody can import a Docker client.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
-import httpx
 from tests.support.docker import BASE, TestEngine
-from tests.support.instances import become_healthy, new_spec
-from tests.support.patience import PATIENCE_S
+from tests.support.instances import become_healthy, new_spec, post_to
 
 from codehub.adapters.docker.containers import Mount
 from codehub.adapters.docker.engine import Engine
@@ -17,7 +17,7 @@ from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
-from codehub.ports.instances import InstanceSpec, TcpUpstream
+from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home
 
 
@@ -59,24 +59,14 @@ class DockerWorld:
         return self.inspect(workspace_id)["Id"]
 
     async def fall_ill(self, workspace_id: UUID) -> None:
-        await self.post(workspace_id, "/ill")
+        await post_to(self.instances, workspace_id, "/ill")
 
     async def die(self, workspace_id: UUID) -> None:
-        await self.post(workspace_id, "/die")
+        await post_to(self.instances, workspace_id, "/die")
 
     async def inside(self, workspace_id: UUID, command: str) -> str:
         """Run a command as a person in the workspace's terminal would, and return what it says."""
-        return await self.post(workspace_id, "/run", command)
-
-    async def post(self, workspace_id: UUID, target: str, body: str = "") -> str:
-        upstream = await self.instances.resolve_upstream(workspace_id)
-        assert isinstance(upstream, TcpUpstream)
-        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
-            try:
-                answer = await client.post(f"http://{upstream.host}:{upstream.port}{target}", content=body)
-            except httpx.RemoteProtocolError:
-                return ""  # it died
-            return answer.text
+        return await post_to(self.instances, workspace_id, "/run", command)
 
 
 @asynccontextmanager

@@ -1,4 +1,6 @@
-"""An edge with real sockets on both sides: a gate that lets everybody in, servers that do as the test says, and a client that speaks bytes."""
+"""An edge with real sockets on both sides: a gate that lets everybody in,
+servers that do as the test says, and a client that speaks bytes.
+"""
 
 import asyncio
 import socket
@@ -11,6 +13,7 @@ from typing import SupportsIndex
 from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.system.machine import SystemClock, SystemRandomness, SystemTasks
+from codehub.core.origins import WorkspaceOrigins
 from codehub.core.route import Kind
 from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
 from codehub.proxy.engine.client import ClientConnection
@@ -192,11 +195,12 @@ async def serving(
     proto: bytes = b"http",
     trusted_proxies: Networks = (),
     connections: set[ClientConnection] | None = None,
+    origins: WorkspaceOrigins | None = None,
 ) -> AsyncIterator[tuple[Edge, tuple[str, int]]]:
     tasks = SystemTasks()
     edge = Edge(
         gate,
-        rules=header_rules(secure=proto == b"https"),
+        rules=header_rules(secure=proto == b"https", origins=origins),
         answers=EngineAnswers(),
         clock=SystemClock(),
         tasks=tasks,

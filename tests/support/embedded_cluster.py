@@ -1,4 +1,6 @@
-"""Helpers for tests of the embedded database: make one, copy one, break one, see that nothing of it is left."""
+"""Helpers for tests of the embedded database: make one, copy one, break one, see that nothing of it is
+left.
+"""
 
 import os
 import subprocess

@@ -1,7 +1,9 @@
-"""A codehub of its own for tests to kill: runs the embedded database, commits a growing counter, says each commit.
+"""A codehub of its own for tests to kill: runs the embedded
+database, commits a growing counter, says each commit.
 
-The upper half is what a test drives; the lower half is the program (`python embedded_process.py DATA_DIR …`), which
-prints one JSON value per line: {"started": pid}, {"error": message}, {"stopped": null}, or a committed number.
+The upper half is what a test drives; the lower half is the program (`python
+embedded_process.py DATA_DIR …`), which prints one JSON value per line: {"started":
+pid}, {"error": message}, {"stopped": null}, or a committed number.
 """
 
 import argparse
@@ -113,7 +115,9 @@ async def connected(connect_args: dict[str, Any]) -> "asyncpg.Connection[asyncpg
 
 
 def at_work_in(directory: Path) -> dict[int, int]:
-    """Return the processes whose working directory this is, each with its parent. Shares no code with what it checks."""
+    """Return the processes whose working directory this is, each
+    with its parent. Shares no code with what it checks.
+    """
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         with suppress(OSError):

@@ -22,8 +22,8 @@ from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
+from codehub.engine.backends import Backends
 from codehub.engine.controller import WorkspaceController
-from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeup
 from codehub.service.workspaces import WorkspaceService
@@ -68,7 +68,9 @@ class Dice:
 
 @dataclass
 class Plane:
-    """One installation. `faults` is called at every boundary between two effects, of adapters and engine alike."""
+    """One installation. `faults` is called at every boundary
+    between two effects, of adapters and engine alike.
+    """
 
     points: list[str] = field(default_factory=list)
     hook: Faults | None = None
@@ -86,7 +88,7 @@ class Plane:
         self.instances = MemoryInstances(
             self.storage, clock=self.clock, boot_s=self.boot_s, faults=self.fault
         )
-        self.platforms = Platforms(
+        self.backends = Backends(
             {InstanceBackend.LOCAL_PROCESS: self.instances}, {StorageBackend.LOCAL_DIR: self.storage}
         )
         self.service = WorkspaceService(self.store, limits=Limits(), trash_s=1000)
@@ -102,7 +104,7 @@ class Plane:
     def controller(self, name: str = "c1") -> WorkspaceController:
         tasks = SystemTasks()
         system = System(self.clock, Dice(), SystemIdentity(), tasks)
-        made = WorkspaceController(name, self.store, self.platforms, self.hints, system, cadence=Cadence())
+        made = WorkspaceController(name, self.store, self.backends, self.hints, system, cadence=Cadence())
         self.controllers.append((made, tasks))
         return made
 
@@ -123,7 +125,9 @@ class Plane:
         return await self.store.create_workspace(SystemIdentity().new_id(), spec, [])
 
     async def converge(self, controller: WorkspaceController, *, passes_max: int = 40) -> int:
-        """Run passes, two seconds apart, until one writes nothing and no operation runs. Return how many it took."""
+        """Run passes, two seconds apart, until one writes nothing
+        and no operation runs. Return how many it took.
+        """
         process.set(controller.name)
         for count in range(1, passes_max + 1):
             written = await controller.run_pass(EVERYONE)

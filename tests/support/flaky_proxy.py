@@ -1,4 +1,6 @@
-"""A reverse proxy for S3 that answers some requests with an error of its own and passes the others on as they are, one per connection."""
+"""A reverse proxy for S3 that answers some requests with an error of its
+own and passes the others on as they are, one per connection.
+"""
 
 import asyncio
 import re
@@ -14,7 +16,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
 @asynccontextmanager
-async def flaky_proxy(upstream: str, mood: Mood) -> AsyncIterator[str]:
+async def flaky_proxy(upstream: str, mood: Mood, *, host: str = "127.0.0.1") -> AsyncIterator[str]:
     """Yield its address."""
     where = urlsplit(upstream)
 
@@ -49,9 +51,9 @@ async def flaky_proxy(upstream: str, mood: Mood) -> AsyncIterator[str]:
                 there.close()
             handling.discard(task)
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0, limit=1 << 20)
+    server = await asyncio.start_server(handle, host, 0, limit=1 << 20)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield f"http://{host}:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
         for task in (left := list(handling)):

@@ -1,6 +1,8 @@
-"""A machine that somebody has just got: Python below a home that its owner alone may enter, and nothing that isolates.
+"""A machine that somebody has just got: Python below a home that
+its owner alone may enter, and nothing that isolates.
 
-The home is real; the rest is this machine in a mount namespace, in which the programs that isolate can't be found.
+The home is real; the rest is this machine in a mount namespace,
+in which the programs that isolate can't be found.
 """
 
 import os
@@ -26,7 +28,9 @@ _ISOLATING = ("bwrap", "pasta", "slirp4netns")
 
 
 class FreshMachine:
-    """`home` is the home of `uid`, with a Python as pyenv leaves it, and codehub in a virtual environment of that."""
+    """`home` is the home of `uid`, with a Python as pyenv leaves
+    it, and codehub in a virtual environment of that.
+    """
 
     def __init__(self, base: Path) -> None:
         self.base, self.uid = base, 0
@@ -119,8 +123,9 @@ class FreshMachine:
 
 
 def _opened(*needed: Path) -> list[str]:
-    """Return how an ordinary user gets to what belongs to the test and not to the machine: the library that this Python was built
-    with, and the source of codehub."""
+    """Return how an ordinary user gets to what belongs to the test and not to the machine:
+    the library that this Python was built with, and the source of codehub.
+    """
     closed = {blocked for path in needed if (blocked := blocked_directory(path, uid=-1)) is not None}
     within = [path for path in needed if any(path.is_relative_to(top) for top in closed)]
     return [

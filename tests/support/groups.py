@@ -1,4 +1,6 @@
-"""Control groups of an installation that was killed: nobody else would remove them, for its next start never comes."""
+"""Control groups of an installation that was killed: nobody else
+would remove them, for its next start never comes.
+"""
 
 import os
 from contextlib import suppress
@@ -8,7 +10,9 @@ from codehub.adapters.groups import ROOT
 
 
 def groups_of(installation: str) -> list[str]:
-    """Return where groups of this installation are, those of workspaces first. Groups come and go meanwhile: os.walk passes over those."""
+    """Return where groups of this installation are, those of workspaces
+    first. Groups come and go meanwhile: os.walk passes over those.
+    """
     name = f"codehub-{installation}"
     places = [Path(place) / name for place, groups, _ in os.walk(ROOT) if name in groups]
     below = [

@@ -1,4 +1,6 @@
-"""A process that restores half a home and waits to be killed: `python -m tests.support.half_a_restore ENGINE INSTALLATION STORE HOME KEY`."""
+"""A process that restores half a home and waits to be killed: `python -m
+tests.support.half_a_restore ENGINE INSTALLATION STORE HOME KEY`.
+"""
 
 import asyncio
 import signal

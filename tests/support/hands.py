@@ -1,4 +1,6 @@
-"""A person who uses the API with both hands: signed in, waiting for what becomes of a workspace, and leaving nothing on an engine."""
+"""A person who uses the API with both hands: signed in, waiting for what
+becomes of a workspace, and leaving nothing on an engine.
+"""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""A codehub in memory behind a real edge: stores, engine, gate, and a server that is the IDE of every workspace."""
+"""A codehub in memory behind a real edge: stores, engine,
+gate, and a server that is the IDE of every workspace.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from uuid import UUID
 
 from tests.support.edge import Handler, Server, Talk, answer_ok, server, serving
@@ -13,33 +16,45 @@ from tests.support.patience import PATIENCE_S
 from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID, SPEC
 
+from codehub.adapters.byte_streams import ConnectionStream
 from codehub.adapters.memory.access import MemoryAccess, Users
 from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.memory.disk import MemoryDisk
+from codehub.adapters.memory.doors import MemoryDoors
 from codehub.adapters.memory.hints import MemoryHints
+from codehub.adapters.memory.instance_access import MemoryInstanceAccess
 from codehub.adapters.memory.instances import MemoryInstances
+from codehub.adapters.memory.shared_ports import MemorySharedPorts
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.memory.store import MemoryStore
+from codehub.adapters.port_address import PortAddress
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.app.edge import StoredWorkspaces
-from codehub.core.access import Role
+from codehub.core.access import SESSION_LASTS, Role
 from codehub.core.amendments import By
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.origins import WorkspaceOrigins
+from codehub.core.visibility import Visibility
 from codehub.core.visit import Visitor
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
+from codehub.engine.backends import Backends
 from codehub.engine.controller import WorkspaceController
-from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
+from codehub.ports.instance_access import ByteStream, NothingListens
 from codehub.ports.instances import Upstream
 from codehub.ports.proxy_lookups import Credential
 from codehub.proxy.engine.client import ClientConnection
+from codehub.proxy.engine.context import Networks
 from codehub.proxy.engine.server import Edge, targets_in_use
-from codehub.proxy.engine.targets import Target
+from codehub.proxy.policy.api_targets import ApiTargets
 from codehub.proxy.policy.database_time import DatabaseTime
+from codehub.proxy.policy.entering import Entering
+from codehub.proxy.policy.entrances import InserterOf, MonitorOf
 from codehub.proxy.policy.gate import GateRules, WorkspaceGate
-from codehub.proxy.policy.route_cache import MonitorOf, RouteCache
+from codehub.proxy.policy.port_ways import PortWays
+from codehub.proxy.policy.route_cache import RouteCache
 from codehub.service.workspaces import WorkspaceService
 
 ANN = Visitor(OWNER_ID, "ann")
@@ -68,6 +83,27 @@ class ServedInstances(MemoryInstances):
         return self.served_by if await super().resolve_upstream(workspace_id) is not None else None
 
 
+class ServedPorts(MemoryInstanceAccess):
+    """Ports in memory that real servers answer on."""
+
+    def __init__(self, instances: MemoryInstances) -> None:
+        super().__init__(instances, {})
+        self.served_by: dict[int, int] = {}
+        """The port of this machine, by the port of any instance."""
+
+    @asynccontextmanager
+    async def relay(self, workspace_id: UUID, port: int) -> AsyncIterator[ByteStream]:
+        self._require_running(workspace_id)
+        if port not in self.served_by:
+            raise NothingListens(port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.served_by[port])
+        async with self._at_its_end(workspace_id, writer.transport.abort):
+            try:
+                yield ConnectionStream(reader, writer)
+            finally:
+                writer.transport.abort()
+
+
 @dataclass
 class Hub:
     edge: Edge
@@ -75,6 +111,10 @@ class Hub:
     store: MemoryStore
     service: WorkspaceService
     credentials: MemoryCredentials
+    access: MemoryAccess
+    doors: MemoryDoors
+    shared_ports: MemorySharedPorts
+    instance_access: ServedPorts
     hints: MemoryHints
     people_hints: MemoryHints
     instances: ServedInstances
@@ -127,8 +167,13 @@ async def hub(
     limits: Limits | None = None,
     boot_s: float = 0.05,
     monitor_of: MonitorOf = lambda _row: None,
+    inserter_of: InserterOf = lambda _row: None,
     proto: bytes = b"http",
     time: DatabaseTime | None = None,
+    origins: WorkspaceOrigins | None = None,
+    trusted_proxies: Networks = (),
+    ceiling: Visibility = Visibility.PUBLIC,
+    port_monitor_of: MonitorOf = lambda _row: None,
 ) -> AsyncIterator[Hub]:
     def now() -> datetime:
         return datetime.now(UTC)
@@ -141,13 +186,14 @@ async def hub(
     storage = MemoryStorage(now=now, identity=SystemIdentity())
     instances = ServedInstances(storage, clock=clock, boot_s=boot_s)
     disk = MemoryDisk(free_mb=5000, floor_mb=1000)
-    platforms = Platforms(
+    backends = Backends(
         {InstanceBackend.LOCAL_PROCESS: instances},
         {StorageBackend.LOCAL_DIR: storage},
         disks={StorageBackend.LOCAL_DIR: disk},
     )
     service = WorkspaceService(store, limits=limits or Limits(), trash_s=1000)
-    credentials = MemoryCredentials()
+    doors = MemoryDoors(access, store, now=now)
+    credentials = MemoryCredentials(doors=doors)
     for credential, person in ((SESSION, ANN), (BOBS, BOB), (WRITES, ANN)):
         credentials.admit(credential, person)
     credentials.admit(READS, replace(ANN, may_write=False))
@@ -155,8 +201,13 @@ async def hub(
         await access.add_user(
             person.user_id, username=person.username, password_hash=PASSWORD_HASH, role=Role.ADMIN
         )
+    for credential, person in ((SESSION, ANN), (BOBS, BOB)):
+        session_sha256 = sha256(credential.secret).digest()
+        await access.open_session(session_sha256, person.user_id, password_hash=None, lasts=SESSION_LASTS)
     connections = set[ClientConnection]()
-    workspace_locator = StoredWorkspaces(store, platforms.instances)
+    shared_ports = MemorySharedPorts(store, now=now)
+    instance_access = ServedPorts(instances)
+    workspace_locator = StoredWorkspaces(store, backends.instances)
     route_cache = RouteCache(
         credentials,
         workspace_locator,
@@ -166,21 +217,43 @@ async def hub(
         tasks=tasks,
         keeps_prefix=lambda ide: ide == "jupyterlab",
         monitor_of=monitor_of,
+        inserter_of=inserter_of,
         targets_in_use=partial(targets_in_use, connections),
         time=time,
+        workspace_of=doors.workspace_of,
+        ports=PortWays(
+            shared_ports,
+            ceiling,
+            lambda row, port: PortAddress(instance_access, row.id, port, tasks),
+            port_monitor_of,
+        ),
     )
     async with AsyncExitStack() as stack:
         ide = await stack.enter_async_context(server(handler))
         api = await stack.enter_async_context(server(answer_ok))
         instances.served_by = ide.upstream
         rules = rules or GateRules(frozenset({ORIGIN}))
+        entering = None
+        if origins is not None:
+            entering = Entering(doors, origins, ORIGIN, randomness=SystemRandomness())
         gate = WorkspaceGate(
-            route_cache, workspace_locator, service, Target(api.upstream), rules, clock=clock, tasks=tasks
+            route_cache,
+            workspace_locator,
+            service,
+            ApiTargets([api.upstream], clock),
+            rules,
+            clock=clock,
+            tasks=tasks,
+            entering=entering,
         )
-        edge, address = await stack.enter_async_context(serving(gate, proto=proto, connections=connections))
+        edge, address = await stack.enter_async_context(
+            serving(
+                gate, proto=proto, connections=connections, origins=origins, trusted_proxies=trusted_proxies
+            )
+        )
         system = System(clock, SystemRandomness(), SystemIdentity(), tasks)
         controller = WorkspaceController(
-            "c1", store, platforms, hints, system, cadence=Cadence(idle_s=1.0, active_s=0.05)
+            "c1", store, backends, hints, system, cadence=Cadence(idle_s=1.0, active_s=0.05)
         )
         tasks.spawn(controller.run(), name="controller")
         tasks.spawn(route_cache.run(), name="route-cache")
@@ -191,6 +264,10 @@ async def hub(
             store=store,
             service=service,
             credentials=credentials,
+            access=access,
+            doors=doors,
+            shared_ports=shared_ports,
+            instance_access=instance_access,
             hints=hints,
             people_hints=people_hints,
             instances=instances,

@@ -1,4 +1,6 @@
-"""An IDE for tests: it answers on a unix socket, falls ill when told to, and does what a person in its terminal would do."""
+"""An IDE for tests: it answers on a unix socket, falls ill when told
+to, and does what a person in its terminal would do.
+"""
 
 import http.server
 import os

@@ -1,4 +1,6 @@
-"""A whole installation in this process: everything that `codehub up` runs but the web server, on whatever the settings name."""
+"""A whole installation in this process: everything that `codehub up`
+runs but the web server, on whatever the settings name.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,12 +16,12 @@ from tests.support.patience import PATIENCE_S
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.app.control import control, make_service
 from codehub.app.database import Stores, database, stores
-from codehub.app.platform import platform
+from codehub.app.platform import open_platform
 from codehub.core.amendments import By
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import Workspace
-from codehub.engine.platforms import Platforms
+from codehub.engine.backends import Backends
 from codehub.engine.system import System
 from codehub.ports.instances import UnixUpstream
 from codehub.service.workspaces import WorkspaceService
@@ -32,7 +34,7 @@ BY = By("ann", verbatim("the test"))
 class Installation:
     settings: Settings
     stored: Stores
-    platforms: Platforms
+    backends: Backends
     service: WorkspaceService
 
     async def arrives(self, workspace_id: UUID, phase: Phase) -> Workspace:
@@ -60,7 +62,7 @@ class Installation:
 
     async def answers(self, workspace_id: UUID, path: str) -> int:
         """Ask the IDE, as the proxy would, and return the status of its answer."""
-        instances = next(iter(self.platforms.instances.values()))
+        instances = next(iter(self.backends.instances.values()))
         upstream = await instances.resolve_upstream(workspace_id)
         assert upstream is not None
         uds = str(upstream.path) if isinstance(upstream, UnixUpstream) else None
@@ -79,6 +81,6 @@ async def installed(data_dir: Path, **changes: Any) -> AsyncIterator[Installatio
     async with AsyncExitStack() as stack:
         connect_args = await stack.enter_async_context(database(settings, system))
         stored = await stack.enter_async_context(stores(connect_args, system, settings.redis_url))
-        host_platform = await stack.enter_async_context(platform(settings, stored, system, stops=True))
-        await stack.enter_async_context(control(settings, stored, host_platform.backends, system))
-        yield Installation(settings, stored, host_platform.backends, make_service(settings, stored))
+        platform = await stack.enter_async_context(open_platform(settings, stored, system, stops=True))
+        await stack.enter_async_context(control(settings, stored, platform.backends, system))
+        yield Installation(settings, stored, platform.backends, make_service(settings, stored))

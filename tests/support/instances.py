@@ -1,4 +1,6 @@
-"""The platforms that the contract of instances is proved on: each makes volumes, and can do harm to an instance."""
+"""The platforms that the contract of instances is proved on:
+each makes volumes, and can do harm to an instance.
+"""
 
 import asyncio
 import shutil
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
+import httpx
 from tests.support.patience import PATIENCE_S, until
 from tests.support.workspaces import OWNER_ID
 
@@ -22,7 +25,7 @@ from codehub.adapters.processes import Process
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.observation import Instance
 from codehub.core.workspace import InstanceBackend, Resources, StorageBackend, home_key
-from codehub.ports.instances import InstanceController, InstanceSpec, UnixUpstream
+from codehub.ports.instances import InstanceController, InstanceSpec, TcpUpstream, UnixUpstream
 from codehub.ports.storage import Home
 
 _SERVER = Path(__file__).with_name("ide_server.py")
@@ -73,12 +76,26 @@ async def become_healthy(instances: InstanceController, workspace_id: UUID) -> N
 
 
 async def are_listed(instances: InstanceController, wanted: Mapping[UUID, Instance]) -> None:
-    """Wait until these are listed and no others: one that is asked while the machine stands still does not answer in time."""
+    """Wait until these are listed and no others: one that is asked
+    while the machine stands still does not answer in time.
+    """
 
     async def is_so() -> bool:
         return await instances.list_all() == wanted
 
     await until(is_so)
+
+
+async def post_to(instances: InstanceController, workspace_id: UUID, target: str, body: str = "") -> str:
+    """Post to an instance that listens on a port, and return its answer; nothing if that has ended it."""
+    upstream = await instances.resolve_upstream(workspace_id)
+    assert isinstance(upstream, TcpUpstream)
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
+        try:
+            answer = await client.post(f"http://{upstream.host}:{upstream.port}{target}", content=body)
+        except (httpx.RemoteProtocolError, httpx.NetworkError):
+            return ""
+        return answer.text
 
 
 def command_of(process: Process) -> bytes:
@@ -91,11 +108,11 @@ def command_of(process: Process) -> bytes:
 
 class MemoryWorld:
     def __init__(self) -> None:
-        self._storage = MemoryStorage(now=lambda: datetime.now(UTC), identity=SystemIdentity())
-        self.instances = MemoryInstances(self._storage, clock=SystemClock())
+        self.storage = MemoryStorage(now=lambda: datetime.now(UTC), identity=SystemIdentity())
+        self.instances = MemoryInstances(self.storage, clock=SystemClock())
 
     async def make_volume(self, spec: InstanceSpec) -> str:
-        return await self._storage.provision(Home(spec.workspace_id, spec.home_store_key))
+        return await self.storage.provision(Home(spec.workspace_id, spec.home_store_key))
 
     async def identity(self, workspace_id: UUID) -> object:
         return self.instances.started.count(workspace_id)
@@ -211,7 +228,9 @@ def _enterable_directory() -> Path:
 
 
 def server_profile(place: Path, python: Path | None = None) -> InstalledIde:
-    """The test server, from a copy in `place`, run by the system's Python where there is one: any user can reach that."""
+    """The test server, from a copy in `place`, run by the system's
+    Python where there is one: any user can reach that.
+    """
     place.mkdir(exist_ok=True, mode=0o755)
     script = Path(shutil.copy(_SERVER, place))
     script.chmod(0o644)

@@ -1,4 +1,6 @@
-"""What a test engine leaves that was killed: its processes, those of its containers, and its mounts. Ended and unmounted before another begins."""
+"""What a test engine leaves that was killed: its processes, those of its
+containers, and its mounts. Ended and unmounted before another begins.
+"""
 
 import os
 import shutil
@@ -20,7 +22,9 @@ def note(run: Path, data: Path) -> None:
 
 
 def end_leftovers(data: Path) -> None:
-    """End what engines with this data have left. Only for whoever holds the lock on it: nobody else uses it then."""
+    """End what engines with this data have left. Only for whoever
+    holds the lock on it: nobody else uses it then.
+    """
     runs = [run for run in RUN.glob(f"{PREFIX}*") if _is_of(run, data)]
     kill_all(_processes_of([str(data), *map(str, runs)]))
     for place in (data, *runs):

@@ -1,4 +1,6 @@
-"""A controller of local instances as a process of its own, to be killed: it starts one workspace, says so and waits."""
+"""A controller of local instances as a process of its own, to be
+killed: it starts one workspace, says so and waits.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,5 @@
-"""A pytest plugin: gives every test the marker of its suite, so that `pytest -m docker` runs one. Refuses a test without a suite.
+"""A pytest plugin: gives every test the marker of its suite, so that
+`pytest -m docker` runs one. Refuses a test without a suite.
 
 `make test-NAME` runs the suite NAME. With `-m NAME` files of other suites aren't even imported.
 """
@@ -14,6 +15,7 @@ SUITES: Mapping[str, str] = {
     "sim": "the engine on the memory platform, and the simulator",
     "local": "this machine as a platform",
     "docker": "Docker as a platform; needs an engine",
+    "kubernetes": "Kubernetes as a platform, on a real cluster",
     "s3": "archives in a real S3 server: SeaweedFS, or MinIO by `make test-minio`",
     "circle": "a workspace's whole life with code-server on Docker",
     "chaos": "processes and services that are killed",
@@ -42,11 +44,16 @@ SUITES_BY_PATH: Mapping[str, tuple[str, ...]] = {
     "architecture/test_walk.py": ("api",),
     "browser": ("browser",),
     "chaos": ("chaos",),
+    "chaos/test_kubernetes.py": ("kubernetes",),
     "cli": ("cli",),
     "cli/test_separate_roles.py": ("up",),
     "contracts": ("store",),
-    "contracts/test_instances.py": ("local", "docker"),
-    "contracts/storage": ("local", "docker"),
+    "contracts/test_endings.py": ("store", "kubernetes"),
+    "contracts/test_instance_access.py": ("local", "docker", "kubernetes"),
+    "contracts/test_instances.py": ("local", "docker", "kubernetes"),
+    "contracts/test_instance_ports.py": ("local", "docker", "kubernetes"),
+    "contracts/test_listening.py": ("local", "docker", "kubernetes"),
+    "contracts/storage": ("local", "docker", "kubernetes"),
     "core": ("core",),
     "dashboard": ("browser",),
     "engine": ("sim",),
@@ -56,26 +63,36 @@ SUITES_BY_PATH: Mapping[str, tuple[str, ...]] = {
     "integration/docker/test_circle.py": ("circle",),
     "integration/docker/test_up.py": ("circle",),
     "integration/embedded_postgres": ("store",),
+    "integration/jobs": ("local", "s3"),
+    "integration/kubernetes": ("kubernetes",),
+    "integration/kubernetes_client": ("local",),
     "integration/local_instances": ("local",),
     "integration/s3": ("s3",),
     "integration/test_full_disk.py": ("local",),
     "integration/test_homes_dir.py": ("local",),
     "integration/test_http.py": ("local",),
     "integration/test_local_circle.py": ("local",),
+    "integration/test_lineage.py": ("store",),
     "integration/test_migrations.py": ("store",),
     "integration/test_ownership.py": ("store",),
-    "integration/test_pairs.py": ("local", "docker"),
+    "integration/test_pairs.py": ("local", "docker", "kubernetes"),
     "integration/test_redis.py": ("store",),
+    "integration/test_relay_programs.py": ("local",),
+    "integration/test_restored_dumps.py": ("store",),
     "integration/test_schema.py": ("store",),
     "integration/test_store_postgres.py": ("store",),
     "integration/test_statements.py": ("store",),
+    "many": ("up",),
+    "many/test_on_docker.py": ("docker",),
     "packaging": ("package",),
     "packaging/test_compose.py": ("compose",),
     "proxy": ("proxy",),
     "simulation": ("sim",),
     "text": ("core",),
 }
-"""The suites of a folder or a file below tests/; a file's own row wins. A test has the first, unless a marker names another."""
+"""The suites of a folder or a file below tests/; a file's own row
+wins. A test has the first, unless a marker names another.
+"""
 
 _TESTS = Path(__file__).parents[1]
 
@@ -87,11 +104,14 @@ def suites_of(path: PurePosixPath) -> tuple[str, ...]:
 
 
 def suite_of(path: PurePosixPath, markers: Set[str]) -> str:
-    """The one suite of a test, by its file and its own markers. Raises UsageError if there is not exactly one."""
+    """The one suite of a test, by its file and its own markers.
+    Raises UsageError if there is not exactly one.
+    """
     suites, marked = suites_of(path), markers & SUITES.keys()
     if not suites or len(marked) > 1 or not marked <= set(suites):
         raise pytest.UsageError(
-            f"tests/{path}: a test marked {sorted(marked)} in a file of {list(suites)} (tests/support/markers.py)"
+            f"tests/{path}: a test marked {sorted(marked)} in a file of {list(suites)} "
+            "(tests/support/markers.py)"
         )
     return next(iter(marked), suites[0])
 

@@ -1,4 +1,6 @@
-"""A MinIO for a command: `python -m tests.support.minio COMMAND…` runs it with CODEHUB_TEST_S3 and credentials that lead to one of our own."""
+"""A MinIO for a command: `python -m tests.support.minio COMMAND…` runs it with
+CODEHUB_TEST_S3 and credentials that lead to one of our own.
+"""
 
 import os
 import subprocess

@@ -10,7 +10,9 @@ import pytest
 
 @contextmanager
 def mounted(place: Path, *, size: str = "8m", kind: str = "tmpfs") -> Iterator[Path]:
-    """A filesystem of its own at this new directory. One of kind ramfs knows neither ACLs nor extended attributes."""
+    """A filesystem of its own at this new directory. One of kind
+    ramfs knows neither ACLs nor extended attributes.
+    """
     place.mkdir()
     options = [] if kind == "ramfs" else ["-o", f"size={size}"]
     command = ["mount", "-t", kind, *options, "codehub-test", str(place)]

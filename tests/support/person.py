@@ -12,15 +12,17 @@ PERSON = 65_000
 
 
 @contextmanager
-def as_person() -> Iterator[None]:
-    """Be an ordinary user, unless we are one anyway. Programs that are started meanwhile are that user's for good."""
+def as_person(uid: int = PERSON) -> Iterator[None]:
+    """Be an ordinary user, unless we are one anyway. Programs
+    that are started meanwhile are that user's for good.
+    """
     if os.geteuid() != 0:
         yield
         return
     group, groups = os.getgid(), os.getgroups()
     os.setgroups([])
-    os.setresgid(PERSON, PERSON, PERSON)
-    os.setresuid(PERSON, PERSON, 0)
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, 0)
     try:
         yield
     finally:

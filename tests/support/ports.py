@@ -1,4 +1,6 @@
-"""Ports for servers that must be told theirs before they listen. No two test processes of this machine are given the same one."""
+"""Ports for servers that must be told theirs before they listen. No
+two test processes of this machine are given the same one.
+"""
 
 import random
 import socket
@@ -9,7 +11,9 @@ _DICE = random.SystemRandom()  # another test process may have been given the sa
 
 
 def free_port() -> int:
-    """Return a port that nobody gets by chance meanwhile: it is below those that the system gives to whoever asks for any, or connects."""
+    """Return a port that nobody gets by chance meanwhile: it is below those
+    that the system gives to whoever asks for any, or connects.
+    """
     first_of_the_system = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         port = _DICE.randrange(_LOWEST, max(first_of_the_system, _LOWEST + 1000))
@@ -18,7 +22,9 @@ def free_port() -> int:
 
 
 def _is_ours(port: int) -> bool:
-    """Say whether no test process was given it before, this one included. A name that is bound says so: it lasts as long as this process."""
+    """Say whether no test process was given it before, this one included. A
+    name that is bound says so: it lasts as long as this process.
+    """
     with socket.socket(socket.AF_UNIX) as claim:
         try:
             claim.bind(f"\0codehub-test-port-{port}")

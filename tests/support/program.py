@@ -19,6 +19,7 @@ from tests.support.patience import PATIENCE_S
 from codehub.adapters.local.home_mark import MARK
 
 UP = (sys.executable, "-m", "codehub", "up")
+_LOG_SHOWN = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,15 @@ class Running:
     process: subprocess.Popen[str]
     address: str
     lines: tuple[str, ...]
+    errors: Path
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """End it, and return its exit code. What it said is printed if that is not 0."""
         self.process.send_signal(number)
-        return self.process.wait(PATIENCE_S)
+        code = self.process.wait(PATIENCE_S)
+        if code:
+            sys.stdout.write(self.errors.read_text()[-_LOG_SHOWN:])
+        return code
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         return httpx.get(self.address + path, headers=headers, timeout=PATIENCE_S)
@@ -39,7 +45,9 @@ class Running:
 
 
 def environment(**settings: str) -> Mapping[str, str]:
-    """Return this environment without anybody's codehub settings but these. What this machine happens to have built is no default IDE here."""
+    """Return this environment without anybody's codehub settings but these. What
+    this machine happens to have built is no default IDE here.
+    """
     ours = {
         key: value
         for key, value in os.environ.items()
@@ -67,7 +75,7 @@ def running(data_dir: Path, *, command: Sequence[str] = UP, **settings: str) -> 
     with (data_dir.parent / "stderr").open("w+") as errors:
         process = subprocess.Popen(
             command,
-            env=environment(data_dir=str(data_dir), port="0", **settings),
+            env=environment(data_dir=str(data_dir), **{"port": "0", **settings}),
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -85,11 +93,13 @@ def _until_ready(process: subprocess.Popen[str], errors: Path) -> Running:
     if lines[-1:] != ["ready"]:
         raise AssertionError(f"codehub ended before it was ready: {lines} {errors.read_text()}")
     address = next(line.removeprefix("address: ") for line in lines if line.startswith("address: "))
-    return Running(process, address, tuple(lines))
+    return Running(process, address, tuple(lines), errors)
 
 
 def until_it_says(process: subprocess.Popen[str], word: str) -> list[str]:
-    """Return its lines up to this one, or all if it ends before. One that says nothing for too long is killed."""
+    """Return its lines up to this one, or all if it ends
+    before. One that says nothing for too long is killed.
+    """
     assert process.stdout is not None
     lines: list[str] = []
     limit = threading.Timer(PATIENCE_S, process.kill)
@@ -118,7 +128,9 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def until_ready(address: str) -> httpx.Response:
-    """Ask until it is ready: a database that is asked while the machine stands still does not answer in time."""
+    """Ask until it is ready: a database that is asked while the machine stands still does not answer in
+    time.
+    """
     deadline = time.monotonic() + PATIENCE_S
     while (answer := httpx.get(f"{address}/readyz", timeout=PATIENCE_S)).status_code != 200:
         assert time.monotonic() < deadline, answer.text

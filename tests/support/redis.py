@@ -1,4 +1,6 @@
-"""A Redis server for tests, on a unix socket. Ends with the block; can be stopped and started again within it."""
+"""A Redis server for tests, on a unix socket. Ends with the
+block; can be stopped and started again within it.
+"""
 
 import asyncio
 import shutil

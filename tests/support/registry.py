@@ -1,4 +1,6 @@
-"""A registry for tests: Debian's docker-registry on a free loopback port, which Docker trusts without TLS. Ends with the block."""
+"""A registry for tests: Debian's docker-registry on a free loopback
+port, which Docker trusts without TLS. Ends with the block.
+"""
 
 import asyncio
 import shutil
@@ -53,7 +55,9 @@ async def running_registry(
 
 @asynccontextmanager
 async def slow_line(address: str, after_bytes: int) -> AsyncIterator[tuple[str, asyncio.Event]]:
-    """Yield another address of the same server. From there an answer only trickles after so many bytes, until the event is set."""
+    """Yield another address of the same server. From there an answer only
+    trickles after so many bytes, until the event is set.
+    """
     host, port = address.split(":")
     is_fast, open_writers = asyncio.Event(), set[asyncio.StreamWriter]()
 

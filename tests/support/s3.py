@@ -1,5 +1,7 @@
-"""An S3 server for tests: SeaweedFS on free loopback ports, telemetry off, ended with the block. CODEHUB_TEST_S3=http://… takes another
-(with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY). What tests ask behind the adapter's back is signed here."""
+"""An S3 server for tests: SeaweedFS on free ports, telemetry off, ended with the
+block. CODEHUB_TEST_S3=http://… takes another (with AWS_ACCESS_KEY_ID and
+AWS_SECRET_ACCESS_KEY). What tests ask behind the adapter's back is signed here.
+"""
 
 import asyncio
 import hashlib
@@ -118,7 +120,8 @@ class S3Server:
 
 
 @asynccontextmanager
-async def running_s3() -> AsyncIterator[S3Server]:
+async def running_s3(host: str = "127.0.0.1") -> AsyncIterator[S3Server]:
+    """`host`: which of this machine's addresses reach it."""
     if GIVEN:
         yield S3Server(GIVEN, os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"])
         return
@@ -133,9 +136,12 @@ async def running_s3() -> AsyncIterator[S3Server]:
         data = Path(place) / "data"
         data.mkdir()
         s3_port = free_port()
-        server = S3Server(f"http://127.0.0.1:{s3_port}", "test", "secret-of-tests")
+        server = S3Server(f"http://{host}:{s3_port}", "test", "secret-of-tests")
         server.command = tuple(
-            map(str, (WEED, "-logtostderr=true", "server", "-dir", data, *_weed_options(s3_port, config)))
+            map(
+                str,
+                (WEED, "-logtostderr=true", "server", "-dir", data, *_weed_options(host, s3_port, config)),
+            )
         )
         try:
             await server.launch()
@@ -144,10 +150,10 @@ async def running_s3() -> AsyncIterator[S3Server]:
             await server.halt()
 
 
-def _weed_options(s3_port: int, config: Path) -> tuple[object, ...]:
+def _weed_options(host: str, s3_port: int, config: Path) -> tuple[object, ...]:
     options: list[object] = [
-        "-ip=127.0.0.1",
-        "-ip.bind=127.0.0.1",
+        f"-ip={host}",
+        f"-ip.bind={host}",
         "-master.telemetry=false",
         "-volume.max=1000",
     ]

@@ -1,7 +1,8 @@
-"""A pytest plugin: what failed is written to CODEHUB_TEST_FAILURES, and with CODEHUB_TEST_ONLY nothing runs but what such a file names.
+"""A pytest plugin: what failed is written to CODEHUB_TEST_FAILURES, and with
+CODEHUB_TEST_ONLY nothing runs but what such a file names.
 
-For tests.support.suite, which lets tests on real engines have a second try. What runs on memory has none: nothing but the code can be
-at fault there.
+For tests.support.suite, which lets tests on real engines have a second try. What
+runs on memory has none: nothing but the code can be at fault there.
 """
 
 import json

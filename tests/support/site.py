@@ -10,10 +10,12 @@ from uuid import UUID
 
 import httpx
 from tests.support.patience import PATIENCE_S, ask_until, until
-from tests.support.stores import PostgresWorld, World
+from tests.support.programs import MEMORY_PROGRAMS
+from tests.support.stores import PostgresWorld, World, shared_ports
 
 from codehub.adapters.memory.disk import MemoryDisk
 from codehub.adapters.memory.hints import MemoryHints
+from codehub.adapters.memory.instance_access import MemoryInstanceAccess
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.password_authenticator import PasswordAuthenticator
@@ -29,15 +31,19 @@ from codehub.core.access import Role, Scope, User
 from codehub.core.ceilings import Ceilings
 from codehub.core.limits import Limits
 from codehub.core.operations import Operation
+from codehub.core.origins import WorkspaceOrigins
+from codehub.core.visibility import Visibility
 from codehub.core.workspace import InstanceBackend, Resources, StorageBackend, Workspace
 from codehub.dashboard.app import add_dashboard
+from codehub.engine.backends import Backends
 from codehub.engine.controller import WorkspaceController
-from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeup
 from codehub.ports.hints import Hints
 from codehub.ports.system import Clock
 from codehub.service.access import AccessService
+from codehub.service.doors import DoorService
+from codehub.service.ports import PortService
 from codehub.service.workspaces import WorkspaceService
 from codehub.web.dependencies import Defaults, Dependencies
 
@@ -70,6 +76,7 @@ class Site:
     instances: MemoryInstances
     disk: MemoryDisk
     clients: AsyncExitStack
+    instance_access: MemoryInstanceAccess
     is_living: bool = False
     prefix: str = ""
     people: dict[str, User] = field(default_factory=dict)
@@ -139,7 +146,9 @@ async def open_site(
     ceilings: Ceilings | None = None,
     trash_s: int | None = 3600,
     clock: Clock | None = None,
+    workspace_origins: WorkspaceOrigins | None = None,
     cadence: Cadence = _CADENCE,
+    ports_ceiling: Visibility = Visibility.SIGNED_IN,
     **options: Any,
 ) -> AsyncIterator[Site]:
     """Serve. `controlled`: with a controller, so that wishes come true."""
@@ -149,7 +158,7 @@ async def open_site(
     storage = MemoryStorage(now=lambda: datetime.now(UTC), identity=SystemIdentity())
     instances = MemoryInstances(storage, clock=clock, boot_s=boot_s)
     disk = MemoryDisk(free_mb=5000, floor_mb=1000)
-    platforms = Platforms(
+    backends = Backends(
         {InstanceBackend.LOCAL_PROCESS: instances},
         {StorageBackend.LOCAL_DIR: storage},
         ceilings,
@@ -169,13 +178,24 @@ async def open_site(
     metrics = PrometheusMetrics()
     listener = make_listener("127.0.0.1", 0)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    workspaces = WorkspaceService(world.api, limits=limits, trash_s=trash_s, ceilings=ceilings)
+    instance_access = MemoryInstanceAccess(instances, MEMORY_PROGRAMS)
     parts = Dependencies(
         store=world.api,
-        workspaces=WorkspaceService(world.api, limits=limits, trash_s=trash_s, ceilings=ceilings),
+        workspaces=workspaces,
         access=access,
+        ports=PortService(
+            workspaces,
+            shared_ports(world),
+            {InstanceBackend.LOCAL_PROCESS: instance_access},
+            origins=workspace_origins,
+            ceiling=ports_ceiling,
+            clock=clock,
+            tasks=tasks,
+        ),
         hints=world.hints,
         people_hints=people_hints,
-        instances=platforms.instances,
+        instances=backends.instances,
         homes={InstanceBackend.LOCAL_PROCESS: [StorageBackend.LOCAL_DIR]},
         defaults=Defaults(
             image_ref="codercom/code-server",
@@ -194,6 +214,17 @@ async def open_site(
         metrics=metrics,
         checks=checks or {},
         metrics_token=METRICS_TOKEN,
+        workspace_origins=workspace_origins,
+        doors=None
+        if workspace_origins is None
+        else DoorService(
+            world.doors,
+            world.api,
+            shared_ports(world),
+            workspace_origins,
+            ceiling=ports_ceiling,
+            randomness=system.randomness,
+        ),
         **options,
     )
     web = create_web(parts)
@@ -205,14 +236,24 @@ async def open_site(
         if controlled:
             own = replace(system, tasks=tasks)
             controller = WorkspaceController(
-                "c1", world.controller, platforms, world.hints, own, cadence=cadence, metrics=metrics
+                "c1", world.controller, backends, world.hints, own, cadence=cadence, metrics=metrics
             )
             await controller.run_pass(Wakeup(frozenset(), everyone=True))
             tasks.spawn(controller.run(), name="controller")
         await stack.enter_async_context(serving(web.app, listener, system))
         clients = await stack.enter_async_context(AsyncExitStack())
         yield Site(
-            world, parts, passwords, web, address, storage, instances, disk, clients, is_living=controlled
+            world,
+            parts,
+            passwords,
+            web,
+            address,
+            storage,
+            instances,
+            disk,
+            clients,
+            instance_access,
+            is_living=controlled,
         )
 
 

@@ -17,21 +17,26 @@ if [ ! -e "$PGDATA/PG_VERSION" ]; then
     mkdir -p "$PGDATA" && chown -R postgres "$PGDATA"
     printf %s "$POSTGRES_PASSWORD" >/tmp/password
     chown postgres /tmp/password
-    setpriv --reuid=postgres --regid=postgres --clear-groups initdb -D "$PGDATA" -U "$POSTGRES_USER" --pwfile=/tmp/password -A scram-sha-256
+    setpriv --reuid=postgres --regid=postgres --clear-groups \
+        initdb -D "$PGDATA" -U "$POSTGRES_USER" --pwfile=/tmp/password -A scram-sha-256
     rm /tmp/password
     echo "host all all all scram-sha-256" >>"$PGDATA/pg_hba.conf"
     setpriv --reuid=postgres --regid=postgres --clear-groups sh -c \
         "echo 'CREATE DATABASE \"$POSTGRES_DB\"' | postgres --single -D $PGDATA postgres"
 fi
-exec setpriv --reuid=postgres --regid=postgres --clear-groups postgres -D "$PGDATA" -c listen_addresses='*' -k /tmp
+exec setpriv --reuid=postgres --regid=postgres --clear-groups \
+    postgres -D "$PGDATA" -c listen_addresses='*' -k /tmp
 """
 _MINIO = """#!/bin/sh
 umask 077
-printf '{"identities":[{"name":"root","credentials":[{"accessKey":"%s","secretKey":"%s"}],"actions":["Admin","Read","Write","List","Tagging"]}]}' \
-    "$MINIO_ROOT_USER" "$MINIO_ROOT_PASSWORD" >/tmp/s3.json
-weed -logtostderr=true server -dir /data -ip=127.0.0.1 -ip.bind=0.0.0.0 -master.telemetry=false -volume.max=100 \
-    -master.volumePreallocate=false -master.volumeSizeLimitMB=1024 -s3 -s3.config=/tmp/s3.json -s3.port=9000 &
-until echo "s3.bucket.create -name codehub" | weed shell -master=127.0.0.1:9333 >/tmp/shell 2>&1 && ! grep -qi error /tmp/shell; do sleep 0.5; done
+printf '{"identities":[{"name":"root","credentials":[{"accessKey":"%s","secretKey":"%s"}],%s}]}' \
+    "$MINIO_ROOT_USER" "$MINIO_ROOT_PASSWORD" \
+    '"actions":["Admin","Read","Write","List","Tagging"]' >/tmp/s3.json
+weed -logtostderr=true server -dir /data -ip=127.0.0.1 -ip.bind=0.0.0.0 -master.telemetry=false \
+    -volume.max=100 -master.volumePreallocate=false -master.volumeSizeLimitMB=1024 \
+    -s3 -s3.config=/tmp/s3.json -s3.port=9000 &
+until echo "s3.bucket.create -name codehub" | weed shell -master=127.0.0.1:9333 >/tmp/shell 2>&1 \
+    && ! grep -qi error /tmp/shell; do sleep 0.5; done
 touch /tmp/live
 wait
 """
@@ -42,10 +47,16 @@ def make_standins(engine: TestEngine) -> None:
     with_network = {"networkmode": "host"}
     certificates = {"ca-certificates.crt": _CERTIFICATES.read_bytes()}
     trusting = "COPY ca-certificates.crt /etc/ssl/certs/ca-certificates.crt"
-    postgres = f"FROM {BASE}\nRUN {_APT} postgresql-15\nENV PGDATA=/var/lib/postgresql/data PATH=/usr/lib/postgresql/15/bin:$PATH"
+    postgres = (
+        f"FROM {BASE}\nRUN {_APT} postgresql-15\nENV PGDATA=/var/lib/postgresql/data "
+        "PATH=/usr/lib/postgresql/15/bin:$PATH"
+    )
     dockerfiles: dict[str, tuple[str, dict[str, bytes]]] = {
         "python:3.12.11-slim-bookworm": (
-            f"FROM {BASE}\nRUN {_APT} python3-venv\n{trusting}\nENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt",
+            (
+                f"FROM {BASE}\nRUN {_APT} python3-venv\n{trusting}\nENV "
+                "PIP_CERT=/etc/ssl/certs/ca-certificates.crt"
+            ),
             certificates,
         ),
         "postgres:17.5-bookworm": (

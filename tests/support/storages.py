@@ -1,4 +1,6 @@
-"""Storages for tests: a provider, and ways to look into its homes and to break them, in memory or on this machine."""
+"""Storages for tests: a provider, and ways to look into its
+homes and to break them, in memory or on this machine.
+"""
 
 import asyncio
 import json
@@ -10,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol
 from uuid import UUID, uuid4
 
 from tests.support.docker import BASE, Docker, TestEngine
@@ -141,7 +143,9 @@ class InMemory(Storage):
 
 
 class OnThisMachine(Storage):
-    """local-dir homes and a `file://` store under one directory. `in_use` says which homes an instance runs on."""
+    """local-dir homes and a `file://` store under one directory.
+    `in_use` says which homes an instance runs on.
+    """
 
     META: ClassVar = ".meta"
     MOMENT_S = 0.05  # the kernel's own clock for files
@@ -320,9 +324,15 @@ async def archive_home(storage: Storage, home: Home, files: Files = FILES) -> st
     return key
 
 
-async def there_and_back(
-    storage: OnThisMachine | OnDocker, home: Home, volume_id: str
-) -> tuple[Picture, Picture]:
+class _WithPaths(Protocol):
+    """A storage whose homes this machine can see."""
+
+    provider: StorageProvider
+
+    def path(self, home: Home) -> Path: ...
+
+
+async def there_and_back(storage: _WithPaths, home: Home, volume_id: str) -> tuple[Picture, Picture]:
     """Archive a home, restore it as another one, remove both, and return pictures of them."""
     path = os.fsencode(storage.path(home))
     before = picture(path)

@@ -1,6 +1,6 @@
 """Worlds for tests: both stores, their hints and one user, in memory or on a PostgreSQL."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -12,13 +12,19 @@ from tests.support.postgres import TestServer
 from tests.support.workspaces import SPEC
 
 from codehub.adapters.memory.access import MemoryAccess, Users
+from codehub.adapters.memory.credentials import MemoryCredentials
+from codehub.adapters.memory.doors import MemoryDoors
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.adapters.memory.hints import MemoryHints
+from codehub.adapters.memory.shared_ports import MemorySharedPorts
 from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
+from codehub.adapters.postgres.credentials import PostgresCredentials
+from codehub.adapters.postgres.doors import PostgresDoors
 from codehub.adapters.postgres.hints import PostgresHints
+from codehub.adapters.postgres.ports import PostgresSharedPorts
 from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.access import Role as UserRole
@@ -27,7 +33,10 @@ from codehub.core.messages import verbatim
 from codehub.core.operations import Operation
 from codehub.core.workspace import Spec, Status, Workspace
 from codehub.ports.access import AccessStore
+from codehub.ports.doors import DoorStore
 from codehub.ports.hints import Hints
+from codehub.ports.proxy_lookups import CredentialLookup
+from codehub.ports.shared_ports import SharedPorts
 from codehub.ports.store import ApiStore, Change, ControllerStore, RoomStore
 
 PASSWORD_HASH = "$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA"
@@ -36,12 +45,14 @@ BEGUN = Event(
 )
 # Who refers comes before who is referred to.
 _TABLES = (
+    *("door_codes", "doors"),
     *(
         "workspace_usage",
         "disk_shortage",
         "workspace_progress",
         "idempotency_keys",
         "workspace_events",
+        "workspace_ports",
         "workspaces",
     ),
     *("sessions", "api_tokens", "users", "controllers", "login_failures"),
@@ -58,6 +69,8 @@ class World:
     controller: ControllersStore
     hints: Hints
     access: AccessStore
+    doors: DoorStore
+    credentials: CredentialLookup
     user_id: UUID = field(default_factory=uuid4)
 
     async def add_user(self) -> None:
@@ -85,20 +98,26 @@ class World:
         return (await self.controller.load([])).now
 
 
-def memory_world(faults: Faults = no_faults) -> World:
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def memory_world(faults: Faults = no_faults, *, now: Callable[[], datetime] = _utc_now) -> World:
     hints = MemoryHints(faults=faults)
     users: Users = {}
-
-    def now() -> datetime:
-        return datetime.now(UTC)
-
-    store = MemoryStore(now=now, hints=hints, faults=faults, users=users)
-    return World(store, store, hints, MemoryAccess(users, now=now))
+    store, access = (
+        MemoryStore(now=now, hints=hints, faults=faults, users=users),
+        MemoryAccess(users, now=now),
+    )
+    doors = MemoryDoors(access, store, now=now, faults=faults)
+    return World(store, store, hints, access, doors, MemoryCredentials(doors=doors))
 
 
 @dataclass(frozen=True)
 class PostgresWorld(World):
-    """Also holds what tests of PostgreSQL itself need: its address, pools of both roles, and an administrator."""
+    """Also holds what tests of PostgreSQL itself need: its
+    address, pools of both roles, and an administrator.
+    """
 
     connect_args: Mapping[str, Any] = field(kw_only=True)
     api_pool: "asyncpg.Pool[asyncpg.Record]" = field(kw_only=True)
@@ -121,6 +140,8 @@ class PostgresWorld(World):
                     PostgresControllerStore(controller_pool, sent),
                     hints,
                     PostgresAccess(api_pool),
+                    PostgresDoors(api_pool),
+                    PostgresCredentials(api_pool),
                     connect_args=connect_args,
                     api_pool=api_pool,
                     controller_pool=controller_pool,
@@ -138,9 +159,30 @@ class PostgresWorld(World):
         await self.add_user()
 
 
+def shared_ports(world: World) -> SharedPorts:
+    """Return the shared ports of this world's workspaces."""
+    if isinstance(world, PostgresWorld):
+        return PostgresSharedPorts(world.api_pool, world.hints)
+    assert isinstance(world.api, MemoryStore)
+    return MemorySharedPorts(world.api, now=lambda: datetime.now(UTC))
+
+
 def claim(workspace: Workspace, now: datetime, op_id: UUID | None = None) -> Change:
     """The write that begins PROVISIONING."""
     begun = replace(
         workspace.status, operation=Operation.PROVISIONING, op_id=op_id or uuid4(), op_started_at=now
     )
     return Change(workspace.id, begun, (BEGUN,))
+
+
+async def fetch(connect_args: Mapping[str, Any], statement: str) -> list[Any]:
+    connection = await asyncpg.connect(**connect_args)
+    try:
+        return [row[0] for row in await connection.fetch(statement)]
+    finally:
+        await connection.close()
+
+
+async def made_with_history(world: PostgresWorld) -> UUID:
+    wished = Event(EventKind.WISH, None, "RUNNING", "ann", verbatim("because"))
+    return (await world.api.create_workspace(SystemIdentity().new_id(), world.spec(), [wished])).id

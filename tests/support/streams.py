@@ -24,7 +24,9 @@ class Reader:
         self._messages = self._parsed()
 
     async def next(self, *, heartbeats: bool = False) -> Message:
-        """Return what is told next. That nothing happens is told now and then: it is skipped, unless asked for."""
+        """Return what is told next. That nothing happens is told
+        now and then: it is skipped, unless asked for.
+        """
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 message = await anext(self._messages)
@@ -32,7 +34,9 @@ class Reader:
                     return message
 
     async def until(self, is_it: Callable[[Message], bool]) -> list[Message]:
-        """Return messages up to the first that is it. What was committed just before a stream began may be told in it as well."""
+        """Return messages up to the first that is it. What was committed
+        just before a stream began may be told in it as well.
+        """
         got: list[Message] = []
         while True:
             got.append(await self.next())

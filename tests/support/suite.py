@@ -1,7 +1,9 @@
-"""`python -m tests.support.suite [--again] NAME BUDGET_S COMMAND…`: run one suite, a command that ends in pytest's arguments, and say its time.
+"""`python -m tests.support.suite [--again] NAME BUDGET_S COMMAND…`: run one
+suite, a command that ends in pytest's arguments, and say its time.
 
-With CI=true it fails past four times its budget (a busy machine is no failure), and `--again`, for suites on real engines, runs what failed
-once more, alone, after the rest: what passes then is named as flaky, with its first failure, and what fails twice has failed.
+With CI=true it fails past four times its budget (a busy machine is no failure), and `--again`,
+for suites on real engines, runs what failed once more, alone, after the rest: what passes then
+is named as flaky, with its first failure, and what fails twice has failed.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""A tab in a real browser, and who sits in front of it: while they type, or a program prints, their workspace stays awake, and then it sleeps."""
+"""A tab in a real browser, and who sits in front of it: while they type, or a
+program prints, their workspace stays awake, and then it sleeps.
+"""
 
 import asyncio
 import time
@@ -9,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 from tests.support.ides import browser
 from tests.support.patience import PATIENCE_S, until
 from tests.support.program import Running
@@ -18,9 +20,13 @@ TTL_S = 20
 AWAKE_S = TTL_S + 15
 """What is seen to run for that long runs because something keeps it awake."""
 LOADS_S_MAX = 3600
-"""Its time to live until its IDE is drawn: until then a tab does nothing that counts, however long a slow machine takes."""
+"""Its time to live until its IDE is drawn: until then a tab does
+nothing that counts, however long a slow machine takes.
+"""
 GRACE_S = 10
-"""So long it is kept awake when its time to live becomes short: what was done before may not be recorded yet."""
+"""So long it is kept awake when its time to live becomes short: what was done before may not be recorded
+yet.
+"""
 PASSWORD = "correct horse"
 
 
@@ -61,10 +67,12 @@ async def sit_before_a_tab(
     open_terminal: Callable[[Page], Awaitable[None]],
     picture: Path,
 ) -> None:
-    """Open a sleeping workspace, type into its terminal for longer than its time to live, let a program print there for as long, and go
-    away from the open tab.
+    """Open a sleeping workspace, type into its terminal for longer than its time to live,
+    let a program print there for as long, and go away from the open tab.
 
-    It runs for as long as somebody types or something prints, sleeps although the tab is open, and is not woken by the tab's retries."""
+    It runs for as long as somebody types or something prints, sleeps
+    although the tab is open, and is not woken by the tab's retries.
+    """
     async with (
         httpx.AsyncClient(base_url=f"{server.address}/api/v1", timeout=PATIENCE_S) as client,
         browser() as context,
@@ -86,6 +94,8 @@ async def sit_before_a_tab(
         await page.keyboard.type("echo $((6 * 7)) | tee answer\n")
         await until(lambda: answer.exists() and answer.read_text() == "42\n", seconds=PATIENCE_S)
         await page.screenshot(path=picture)
+        metered = (await client.get(f"{server.address}/metrics")).text
+        assert 'codehub_ide_pages_total{outcome="inserted"}' in metered, "the script is in this tab"
         await owner.sleeps_when_unused()
 
         began = time.monotonic()
@@ -101,6 +111,7 @@ async def sit_before_a_tab(
                 await asyncio.sleep(0.5)
 
         await owner.arrives("STANDBY")
+        await expect(page.locator("codehub-tab h2")).to_have_text("Asleep", timeout=PATIENCE_S * 1000)
         starts, retries = await owner.starts(), len(refused)
         await until(lambda: len(refused) >= retries + 2, seconds=PATIENCE_S)
         assert await owner.phase() == "STANDBY"

@@ -36,7 +36,9 @@ def tar_of(*members: tarfile.TarInfo | tuple[tarfile.TarInfo, bytes]) -> bytes:
 
 
 def store(root: Path, home: Home, tar: bytes, *, files: int, packed: bytes | None = None, **meta: Any) -> str:
-    """Put an archive with a fitting `.meta` into a file store, and return its key. `meta` overrides what it says."""
+    """Put an archive with a fitting `.meta` into a file store,
+    and return its key. `meta` overrides what it says.
+    """
     key = f"{home.workspace_id}/{uuid4()}/home.tar.zst"
     stored = zstandard.ZstdCompressor(level=3).compress(tar) if packed is None else packed
     fields = {

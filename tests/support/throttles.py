@@ -6,7 +6,9 @@ from codehub.core.access import Throttle
 
 
 class Timeless(Throttle):
-    """For it no time passes: on a slow machine the first wait, a second, would be over before the next try."""
+    """For it no time passes: on a slow machine the first wait, a second, would be over before the next
+    try.
+    """
 
     def wait_s(self, failures: int, last_at: datetime, now: datetime) -> float:
         del now

@@ -1,4 +1,6 @@
-"""Directory trees for tests: hypothesis makes them, and a picture of everything that a restore must keep is compared."""
+"""Directory trees for tests: hypothesis makes them, and a picture
+of everything that a restore must keep is compared.
+"""
 
 # Names are bytes here, which Path does not take.
 # ruff: noqa: PTH101, PTH102, PTH112, PTH113, PTH115, PTH119, PTH123, PTH211
@@ -7,7 +9,7 @@ import os
 import stat
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from hypothesis import HealthCheck, Phase, settings
@@ -17,7 +19,9 @@ NAME_BYTES_MAX = 255
 
 
 def homes(examples: int) -> settings:
-    """Shrinking takes minutes when each try runs processes; what the report prints repeats the tree as it was."""
+    """Shrinking takes minutes when each try runs processes;
+    what the report prints repeats the tree as it was.
+    """
     return settings(
         max_examples=examples,
         deadline=None,
@@ -30,7 +34,8 @@ def homes(examples: int) -> settings:
 
 _SECOND_NS = 1_000_000_000
 
-# Any bytes but "/" and zero. Names that look like something to tar, to a shell or to a pax header come up often.
+# Any bytes but "/" and zero. Names that look like something to
+# tar, to a shell or to a pax header come up often.
 _TRICKY = (
     b"-rf",
     b"--checkpoint=1",
@@ -69,7 +74,9 @@ _USER, _GROUP, _MASK = 0x02, 0x08, 0x10
 
 
 def acl(owner: int, group: int, others: int, named: dict[tuple[int, int], int], mask: int) -> bytes:
-    """Return an access list as Linux stores it. `named`: the rights of users and groups, by kind and number."""
+    """Return an access list as Linux stores it. `named`: the rights of users and groups, by kind and
+    number.
+    """
     entries = [(0x01, owner, _NOBODY_NAMED), (0x04, group, _NOBODY_NAMED), (0x20, others, _NOBODY_NAMED)]
     entries += [(kind, rights, number) for (kind, number), rights in named.items()]
     if named:
@@ -141,11 +148,24 @@ def _trees(lists: st.SearchStrategy[bytes]) -> st.SearchStrategy[list[tuple[byte
     return st.lists(st.tuples(names, _nodes(lists), st.integers(0, 1000)), max_size=25)
 
 
+def _made_readable(node: Node) -> Node:
+    """What its owner has closed is closed to whoever has no rights
+    but theirs; so is the attribute of what is read-only.
+    """
+    is_read_only = node.kind == "directory" and not node.xattrs
+    return replace(node, mode=node.mode | (0o500 if is_read_only else 0o700))
+
+
 trees, trees_of_a_person = _trees(acls), _trees(nameless_acls)
+trees_without_rights = _trees(st.builds(acl, st.just(7), _rights, _rights, _named, _rights)).map(
+    lambda tree: [(name, _made_readable(node), place) for name, node, place in tree]
+)
 
 
 def plant(home: bytes, tree: list[tuple[bytes, Node, int]]) -> None:
-    """Make the tree. Attributes come last and from below, since making a file changes its directory's times."""
+    """Make the tree. Attributes come last and from below, since making a file changes its directory's
+    times.
+    """
     directories = [home]
     files: list[bytes] = []
     made = []
@@ -211,7 +231,9 @@ Picture = dict[bytes, tuple[object, ...]]
 
 
 def picture(home: bytes) -> Picture:
-    """Return everything that must be kept: kind, mode, owner, time, size, content, links, xattrs, and how much is stored."""
+    """Return everything that must be kept: kind, mode, owner, time,
+    size, content, links, xattrs, and how much is stored.
+    """
     linked: dict[int, bytes] = {}
     return {path[len(home) :]: _look(path, linked) for path in sorted(_walk(home))}
 

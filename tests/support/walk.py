@@ -1,20 +1,24 @@
-"""The walk: `POST :start` is sent to a real site, and what runs until the event of RUNNING arrives is traced. In: a PostgreSQL; out: the walk.
+"""The walk: `POST :start` is sent to a real site, and what runs until the event
+of RUNNING arrives is traced. In: a PostgreSQL; out: the walk.
 
-**What is counted.** The walk is what a reader must open to follow the request: every function that is on the call stack
-while one of these happens, and the file that it is in:
+**What is counted.** The walk is what a reader must open to follow the request: every function that is on the
+call stack while one of these happens, and the file that it is in:
 
 - a statement is sent to the database, or bytes are sent to whoever asked or listens;
-- a platform is called (the memory platform stands in for it: the method of the port counts, which is where a reader stops);
-- a task is started or woken, or something is put into a queue or taken out of one: here the walk goes on elsewhere;
-- something is decided (`DECISIONS`): whether they may, what is ruled, what it is, what comes next, what is recorded.
+- a platform is called (the memory platform stands in for it: the method of the port counts, which is where a
+  reader stops);
+- a task is started or woken, or something is put into a queue or taken out of one: here the walk goes on
+  elsewhere;
+- something is decided (`DECISIONS`): whether they may, what is ruled, what it is, what comes next, what is
+  recorded.
 
-What only computes a value for these is not counted: properties, constructors, predicates, validators, codecs, rows, lines of the
-history, JSON. Nor is a lambda or a comprehension, which stands in a function that is. `raw` counts those too: every function of
-codehub that ran at all.
+What only computes a value for these is not counted: properties, constructors, predicates, validators,
+codecs, rows, lines of the history, JSON. Nor is a lambda or a comprehension, which stands in a
+function that is. `raw` counts those too: every function of codehub that ran at all.
 
-The edge, which passes the request on, is a process of its own and has no part in this. Nor has the wiring (`app/`), which starts
-the loops and starts them again; nor what runs by the clock, which stands still here: every step of the walk is the consequence of
-the one before.
+The edge, which passes the request on, is a process of its own and has no part in this. Nor has the
+wiring (`app/`), which starts the loops and starts them again; nor what runs by the clock, which
+stands still here: every step of the walk is the consequence of the one before.
 """
 
 import asyncio
@@ -61,6 +65,8 @@ _PLATFORM: Mapping[str, str] = {
 _PORTS = {"MemoryDisk": "Disk", "MemoryInstances": "InstanceController", "MemoryStorage": "StorageProvider"}
 # What wakes the walk's functions by the clock too, which the server's own ticks may do meanwhile.
 _BY_THE_CLOCK = frozenset({("api/feed.py", "LiveFeed._tick")})
+# What runs beside the walk, by the event loop's own time.
+_BESIDE = frozenset({("engine/membership.py", "Membership.run")})
 _STATEMENTS = frozenset({"execute", "fetch", "fetchrow", "fetchval"})
 _HANDOVERS: Mapping[str, frozenset[str]] = {
     "asyncio/locks.py": frozenset({"Event.set"}),
@@ -122,7 +128,9 @@ async def walk(server: TestServer) -> Walk:
 
 @asynccontextmanager
 async def _standby(server: TestServer) -> AsyncIterator[tuple[Site, httpx.AsyncClient, str]]:
-    """Yield a site with a workspace in STANDBY. What is started there boots until somebody lets it be ready."""
+    """Yield a site with a workspace in STANDBY. What is started there boots until somebody lets it be
+    ready.
+    """
     rarely = Cadence(idle_s=3600.0, active_s=3600.0, probe_s_max=_PAUSE_S_MAX)
     async with (
         PostgresWorld.opened(server) as world,
@@ -141,7 +149,9 @@ def _is_resting(shown: Mapping[str, Any], phase: str) -> bool:
 
 
 class _StandingClock:
-    """Time stands still, so that nothing happens by the clock. A pause between two tries of the same is made."""
+    """Time stands still, so that nothing happens by the clock. A pause between two tries of the same is
+    made.
+    """
 
     def monotonic(self) -> float:
         return 0.0
@@ -169,15 +179,18 @@ def _take_in(traced: Walk, frame: FrameType) -> None:
     if function is None and not is_handover and not _is_effect(frame.f_code):
         return
     stack = _stack(frame)
+    if any(call.function in _BESIDE for call in stack):
+        return
     if function is not None:
         traced.raw.add(function)
         if len(stack) > 1:
             caller = stack[-2].function
             traced.calls.add((caller, function))
             traced.handed_down.update((function, handed) for handed in _callables(frame))
-    is_platform_call = function is not None and function.file in _PLATFORM and len(_readable(stack)) > 1
-    if function is None or _is_decision(function) or is_platform_call:
-        traced.stacks.add(_readable(stack))
+    readable = _readable(stack)  # empty where only the clock asked for it, as on a busy machine
+    is_platform_call = function is not None and function.file in _PLATFORM and len(readable) > 1
+    if readable and (function is None or _is_decision(function) or is_platform_call):
+        traced.stacks.add(readable)
 
 
 def _is_effect(code: CodeType) -> bool:
@@ -187,7 +200,9 @@ def _is_effect(code: CodeType) -> bool:
 
 
 def _is_handover(frame: FrameType) -> bool:
-    """Whether codehub itself hands over to another task: what a library does for itself is its own business."""
+    """Whether codehub itself hands over to another task: what a library does for itself is its own
+    business.
+    """
     code, caller = frame.f_code, frame.f_back
     kinds = (names for file, names in _HANDOVERS.items() if code.co_filename.endswith(file))
     return (
@@ -220,7 +235,9 @@ def _stack(frame: FrameType) -> Sequence[Call]:
 
 
 def _readable(stack: Sequence[Call]) -> tuple[Call, ...]:
-    """Return the stack as a reader sees it: up to the platform's port, and what stands inside of a function as that function."""
+    """Return the stack as a reader sees it: up to the platform's port,
+    and what stands inside of a function as that function.
+    """
     calls = []
     for call in stack:
         function = call.function
@@ -273,7 +290,9 @@ def layers() -> Mapping[str, int]:
 
 
 def height(function: Function) -> int:
-    """Return how high a function's layer is. A module beside the packages (settings.py) knows the core alone."""
+    """Return how high a function's layer is. A module beside the packages (settings.py) knows the core
+    alone.
+    """
     ranks = layers()
     return ranks.get(function.file.partition("/")[0], ranks["ports"])
 

@@ -95,7 +95,9 @@ def workspace(
     spec: dict[str, Any] | None = None,
     **status: Any,
 ) -> Workspace:
-    """Return a workspace in this phase with this wish; an operation began a second ago and was looked at just now."""
+    """Return a workspace in this phase with this wish; an
+    operation began a second ago and was looked at just now.
+    """
     under_way = operation is not Operation.NONE
     base = Status(
         phase=phase,

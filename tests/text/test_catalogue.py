@@ -1,4 +1,6 @@
-"""The catalogue: each language has every key that the sources use, no other, and with the facts that they give."""
+"""The catalogue: each language has every key that the sources
+use, no other, and with the facts that they give.
+"""
 
 import ast
 import re
@@ -6,11 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
+from typing import Any, get_args
 
 import pytest
 from jinja2 import Environment, nodes
+from typer.main import get_command
 
-import codehub
+import codehub.__main__
+from codehub.cli.main import SECTIONS as SECTIONS_OF_HELP
+from codehub.cli.main import cli
 from codehub.core.conditions import NAMES, Reason
 from codehub.core.errors import ErrorReason, Remedy
 from codehub.core.explain import Ask, WaitsFor
@@ -20,16 +26,41 @@ from codehub.core.messages import Code
 from codehub.core.operations import LEVEL, DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.requests import Refusal
+from codehub.core.tab_state import TabState
 from codehub.core.visit import Page
+from codehub.doctor.findings import Part
 from codehub.text import DEFAULT, LANGUAGES, section, speaker, text, texts
 
 ROOT = Path(codehub.__file__).parent
 PYTHON = [
     path
-    for folder in ("api", "cli", "dashboard", "proxy", "web")
+    for folder in ("api", "app", "cli", "dashboard", "doctor", "proxy", "web")
     for path in sorted((ROOT / folder).rglob("*.py"))
-]
+] + [ROOT / "__main__.py", ROOT / "validation_messages.py"]
 PAGES = sorted((ROOT / "dashboard" / "templates").glob("*.html"))
+# What pydantic finds wrong with a field, by its own names or by ours.
+PROBLEMS = {
+    *("missing", "extra_forbidden", "string_type", "string_unicode", "string_too_short", "string_too_long"),
+    *("string_pattern_mismatch", "int_parsing_size", "greater_than", "greater_than_equal", "less_than_equal"),
+    *("enum", "value_error", "otherwise", "whole", "number", "truth", "object", "nul", "control", "empty"),
+    *("reserved", "no_json", "not_said_json"),
+}
+
+
+def help_keys(command: Any, path: str = "") -> Iterator[str]:
+    """The keys of the help of a command, of what it takes and of the commands below it."""
+    catalogue = texts(DEFAULT)
+    yield from (key for key in (path, f"{path}.epilog") if f"help.{key}" in catalogue or key == path)
+    for parameter in command.params:
+        own = f"{path}.{parameter.name}"
+        yield own if f"help.{own}" in catalogue else f"option.{parameter.name}"
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from help_keys(inner, name if path == "codehub" else f"{path}.{name}")
+
+
+# What the script in a tab shows by itself.
+TAB_CASES = ("again", "away", "gone", "limit", "signed_out", "warning")
+
 # What is said of each value of an enumeration: no more, no less, but for keys that a source names.
 FAMILIES: Mapping[str, set[str]] = {
     "phase": {*Phase, "DELETING"},
@@ -47,18 +78,52 @@ FAMILIES: Mapping[str, set[str]] = {
     "remedy": {*ErrorReason, *Remedy},
     "waits": {*WaitsFor},
     "look": {*NAMES.values()} - {NAMES["healthy"]},
-    "reason": {*Why, *Code},
+    "reason": {
+        *Why,
+        *Code,
+        *(f"{Code.UNSCHEDULABLE}.{form}" for form in ("one", "unknown")),
+        f"{Code.LACKS_RESOURCE}.one",
+    },
     "ask": {*Ask},
+    "problem": PROBLEMS,
+    "help": {
+        *help_keys(get_command(cli), "codehub"),
+        *("option.help", *(f"section.{name}" for name in SECTIONS_OF_HELP)),
+        *(f"parser.{word}" for word in ("Usage", "Arguments", "Options", "Commands", "default", "required")),
+    },
     "cli.doing": {*Operation} - {Operation.NONE},
     "cli.done": {*Operation} - {Operation.NONE},
     "cli.garbage": {*Leftover},
+    "doctor.part": {*get_args(Part)},
     "cli.stage": {"archive", "verify", "restore", "pull"},
     "measure.stage": {"archive", "verify", "restore", "pull"},
     "measure.unit": {"s", "min", "h", "d"},
-    "proxy": {*Page, "archived_why", "pending_why", "sessions_why", "foreign_why", "missing_why"},
+    "tab": {
+        f"{case}.{part}"
+        for case in (*(set(TabState) - {TabState.OPEN}), *TAB_CASES)
+        for part in ("title", "why", "do")
+    },
+    "proxy": {
+        *Page,
+        "archived_why",
+        "pending_why",
+        "sessions_why",
+        "foreign_why",
+        "missing_why",
+        "door_why",
+        "port_why",
+        "asleep_why",
+    },
 }
 # Modules that read one section of the catalogue, by the rest of its keys.
-SECTIONS: Mapping[str, str] = {"cli": "cli", "policy": "proxy", "measures.py": "measure"}
+SECTIONS: Mapping[str, str] = {
+    "cli": "cli",
+    "__main__.py": "cli",
+    "app": "server",
+    "doctor": "doctor",
+    "policy": "proxy",
+    "measures.py": "measure",
+}
 
 
 @dataclass(frozen=True)
@@ -168,7 +233,9 @@ def test_no_key_is_left_over() -> None:
 
 
 def test_a_korean_particle_that_depends_on_the_word_before_it_never_follows_a_fact() -> None:
-    """Which of 을/를, 이/가, 은/는, 과/와 is right depends on a name that nobody knows here: a noun stands between."""
+    """Which of 을/를, 이/가, 은/는, 과/와 is right depends on a name that nobody knows here: a noun stands
+    between.
+    """
     particle = re.compile(r"\}[”\"]?(?:을|를|이|가|은|는|과|와)(?![가-힣])")
     assert [key for key, template in texts("ko").items() if particle.search(template)] == []
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from codehub.core.errors import ErrorReason
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed
 
 _XATTRS = ("--xattrs", "--xattrs-include=user.*")
@@ -37,7 +38,8 @@ CAPABILITIES: Sequence[str] = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SET
 # others: it makes a file with its last mode first, and can give it attributes, or open it at all, only by
 # these.
 OWN_CAPABILITIES: Sequence[str] = ("DAC_OVERRIDE", "FOWNER")
-FULL = ("No space left on device", "Disk quota exceeded")
+# The last one is how tar says that only a part of a block fitted.
+FULL = ("No space left on device", "Disk quota exceeded", "Wrote only")
 _CHANGED = ("file changed as we read it", "File removed before we read it", "File shrank by")
 _CORRUPTED = (
     "does not look like a tar archive",
@@ -60,19 +62,17 @@ class KeepsNoAcls(ActionFailed):
 
 
 def complaint(stderr: bytes) -> str:
-    """Return the last line that gives a reason."""
+    """Return the last line that gives a reason; a dash if there is none."""
     lines = [line for line in stderr.decode(errors="backslashreplace").splitlines() if line.strip()]
     informative = [line for line in lines if "exit" not in line.lower()]
-    return (informative or lines or ["it gave no reason"])[-1]
+    return (informative or lines or ["-"])[-1]
 
 
 def other_filesystem(path: str) -> ActionFailed:
     """Return why a home with another filesystem in it is not packed: tar leaves that out without
     a message.
     """
-    return ActionFailed(
-        f"{path!r} is another filesystem; its files would not be archived: move them into the home or unmount it"
-    )
+    return ActionFailed(Message(Code.OTHER_FILESYSTEM, {"path": repr(path)}))
 
 
 def check_packed(code: int, stderr: bytes) -> None:
@@ -80,7 +80,7 @@ def check_packed(code: int, stderr: bytes) -> None:
     if code:
         raise _pack_failure(code, stderr)
     if match := _NOT_READ.search(stderr):
-        raise ActionFailed(f"the home can't be read whole: {_text(match[0])}")
+        raise ActionFailed(Message(Code.HOME_UNREADABLE, {"text": _text(match[0])}))
 
 
 def check_unpacked(code: int, stderr: bytes) -> None:
@@ -90,28 +90,32 @@ def check_unpacked(code: int, stderr: bytes) -> None:
     if code:
         raise unpack_failure(code, stderr)
     if _NO_ACLS.search(stderr):
-        raise KeepsNoAcls(f"the home's filesystem keeps no ACLs: {complaint(stderr)}")
+        raise KeepsNoAcls(Message(Code.NO_ACLS, {"text": complaint(stderr)}))
     if match := _NOT_SET.search(stderr):
-        raise ActionFailed(f"the home can't be restored as it was: {_text(match[0])}")
+        raise ActionFailed(Message(Code.HOME_NOT_RESTORED, {"text": _text(match[0])}))
 
 
 def _text(stderr: bytes) -> str:
     return stderr.decode(errors="backslashreplace").removeprefix("tar: ")
 
 
+def _end_text(code: int, stderr: bytes) -> str:
+    return f"{complaint(stderr)} (tar: exit {code})"
+
+
 def _pack_failure(code: int, stderr: bytes) -> ActionFailed:
     """Return why a home was not packed."""
     if any(sign.encode() in stderr for sign in _CHANGED):
-        return ActionFailed(f"the home changed while it was archived: {complaint(stderr)}")
-    return ActionFailed(f"the home can't be read whole (tar ended with {code}): {complaint(stderr)}")
+        return ActionFailed(Message(Code.HOME_CHANGED, {"text": complaint(stderr)}))
+    return ActionFailed(Message(Code.HOME_UNREADABLE, {"text": _end_text(code, stderr)}))
 
 
 def unpack_failure(code: int, stderr: bytes) -> ActionFailed:
     """Return why a home was not unpacked."""
     if any(sign.encode() in stderr for sign in FULL):
-        return ActionFailed(f"no space left to restore the home: {complaint(stderr)}")
+        return ActionFailed(Message(Code.HOMES_FULL, {"text": complaint(stderr)}))
     is_corrupted = any(sign.encode() in stderr for sign in _CORRUPTED)
     return ActionFailed(
-        f"the home can't be written (tar ended with {code}): {complaint(stderr)}",
+        Message(Code.HOME_UNWRITABLE, {"text": _end_text(code, stderr)}),
         reason=ErrorReason.ARCHIVE_CORRUPTED if is_corrupted else ErrorReason.ACTION_FAILED,
     )

@@ -1,4 +1,6 @@
-"""An upstream and a path go in, the status of the answer comes out, or None: no answer in time. The rest of it is not read."""
+"""An upstream and a path go in, the status of the answer comes out,
+or None: no answer in time. The rest of it is not read.
+"""
 
 import asyncio
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import BackendUnreachable
 
 P = ParamSpec("P")
@@ -37,7 +38,7 @@ class BlockingReads:
 
     async def ask(self, work: Callable[[], T]) -> T:
         if self._abandoned is not None and not self._abandoned.done():
-            raise BackendUnreachable(f"{self._name} does not answer")
+            raise BackendUnreachable(Message(Code.NOT_ANSWERING, {"place": self._name}))
         future = begin(work)
         try:
             return await asyncio.shield(future)

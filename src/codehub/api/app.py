@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
-from codehub.api import auth, document, errors, events, health, histories, workspaces
+from codehub.api import auth, document, errors, events, health, histories, ports, workspaces
 from codehub.api.context import Context
 from codehub.api.feed import LiveFeed
+from codehub.api.guard import refuse_repeated
 from codehub.api.incoming import IncomingRequests
 from codehub.api.request_id import RequestIds
 from codehub.api.view import View
@@ -24,7 +25,7 @@ class Web:
 
 def create_web(parts: Dependencies) -> Web:
     app = _make_routes()
-    view = View(parts.store, parts.base_url, parts.clock)
+    view = View(parts.store, parts.addresses, parts.clock)
     feed = LiveFeed(parts, view)
     app.state.context = Context(parts, view, feed)
     app.add_middleware(IncomingRequests)
@@ -51,7 +52,7 @@ def _make_routes() -> FastAPI:
     errors.install_handlers(app)
     document.install(app)
     app.state.routes = []
-    for module in (auth, workspaces, histories, events, health):
-        app.include_router(module.router)
+    for module in (auth, workspaces, ports, histories, events, health):
+        app.include_router(module.router, dependencies=[Depends(refuse_repeated)])
         app.state.routes += module.router.routes
     return app

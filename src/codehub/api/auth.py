@@ -22,6 +22,7 @@ from codehub.api.shapes import (
     UserShape,
 )
 from codehub.core.access import User
+from codehub.core.messages import Code, Message
 from codehub.error_codes import ErrorCode
 from codehub.ports.access import (
     Key,
@@ -39,8 +40,8 @@ from codehub.web.ids import to_id
 from codehub.web.schemas import LoginBody, NoBody, PasswordBody, TokenBody, UserBody, UserPatch
 
 _NO_STORE = {"Cache-Control": "no-store"}
-_NO_TOKEN = ApiError(ErrorCode.NOT_FOUND, "You have no such token.")
-_NO_USER = ApiError(ErrorCode.NOT_FOUND, "There is no such user.")
+_NO_TOKEN = ApiError(ErrorCode.NOT_FOUND, Message(Code.NO_SUCH_TOKEN))
+_NO_USER = ApiError(ErrorCode.NOT_FOUND, Message(Code.NO_SUCH_USER))
 Id = Annotated[str, Path(json_schema_extra={"format": "uuid"})]
 router = APIRouter(prefix="/api/v1")
 
@@ -61,7 +62,7 @@ async def login(request: Request, body: LoginBody) -> Response:
     if isinstance(outcome, Throttled):
         raise _throttle_error(outcome)
     if not isinstance(outcome, SignedIn):
-        raise ApiError(ErrorCode.UNAUTHORIZED, "The name or the password is wrong.")
+        raise ApiError(ErrorCode.UNAUTHORIZED, Message(Code.WRONG_LOGIN))
     answer = JSONResponse({"user": _user(outcome.user)}, headers=_NO_STORE)
     answer.headers.append("Set-Cookie", session_cookie(context.parts.base_url, outcome.session))
     answer.headers.append("Set-Cookie", device_cookie(context.parts.base_url, outcome.device))
@@ -114,7 +115,7 @@ async def change_password(request: Request, person: Asking, body: PasswordBody) 
     if isinstance(refusal, Throttled):
         raise _throttle_error(refusal)
     if refusal is not None:
-        raise ApiError(ErrorCode.FORBIDDEN, "The old password is wrong.")
+        raise ApiError(ErrorCode.FORBIDDEN, Message(Code.WRONG_OLD_PASSWORD))
     return Response(status_code=204)
 
 
@@ -134,9 +135,7 @@ async def make_token(request: Request, person: Asking, body: TokenBody) -> Respo
         token, secret = await access.make_token(person, name=body.name, scope=body.scope, lasts=lasts)
     except TooManyTokens:
         most = access.tokens_max
-        raise field_error(
-            "name", f"nobody may have more than {most} tokens here: delete one first", max=most
-        ) from None
+        raise field_error("name", Message(Code.TOO_MANY_TOKENS, {"max": most}), max=most) from None
     content = {
         "id": str(token.id),
         "name": token.name,
@@ -205,14 +204,17 @@ async def add_user(request: Request, _admin: Admin, body: UserBody) -> Response:
     try:
         user = await context_of(request).parts.access.add_user(body.username, body.password, body.role)
     except UsernameTaken:
-        raise ApiError(ErrorCode.NAME_TAKEN, "There is a user of this name. Choose another.") from None
+        raise ApiError(ErrorCode.NAME_TAKEN, Message(Code.USERNAME_TAKEN)) from None
     return JSONResponse(_user(user), status_code=201)
 
 
 @router.patch(
     "/users/{user_id}",
     tags=["users"],
-    summary="Change a user's role, enable them; disable them or set their password, which ends their sessions and tokens (admins)",
+    summary=(
+        "Change a user's role, enable them; disable them or set their password, which ends their sessions "
+        "and tokens (admins)"
+    ),
     response_model=UserShape,
     responses=answers(*OF_PEOPLE, ErrorCode.NOT_FOUND, ErrorCode.INVALID_STATE, body=True),
     openapi_extra=SIGNED_IN,
@@ -228,8 +230,7 @@ async def amend_user(request: Request, _admin: Admin, user_id: Id, body: UserPat
     except UnknownUser:
         raise _NO_USER from None
     except LastAdmin:
-        message = "This is the last admin. Make somebody else an admin first."
-        raise ApiError(ErrorCode.INVALID_STATE, message) from None
+        raise ApiError(ErrorCode.INVALID_STATE, Message(Code.LAST_ADMIN)) from None
     return JSONResponse(_user(user))
 
 
@@ -275,7 +276,7 @@ def _throttle_error(throttle: Throttled) -> ApiError:
     wait_s = math.ceil(throttle.retry_after_s)
     return ApiError(
         ErrorCode.TOO_MANY_REQUESTS,
-        f"Too many failed tries. Wait {wait_s} s, then try again.",
+        Message(Code.TOO_MANY_TRIES, {"seconds": wait_s}),
         {"retry_after_seconds": wait_s},
         headers={"Retry-After": str(wait_s)},
     )

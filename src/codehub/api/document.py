@@ -14,15 +14,21 @@ from codehub.web.cookies import session_name
 
 EXAMPLE_MESSAGES: dict[ErrorCode, str] = {
     ErrorCode.INVALID_REQUEST: "name: it must have a length of at least 1",
-    ErrorCode.UNAUTHORIZED: "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`.",
+    ErrorCode.UNAUTHORIZED: (
+        "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`."
+    ),
     ErrorCode.FORBIDDEN: "This is somebody else's workspace.",
     ErrorCode.WORKSPACE_NOT_FOUND: "There is no such workspace.",
     ErrorCode.NOT_FOUND: "There is nothing at this address.",
     ErrorCode.INVALID_STATE: "The workspace is being deleted. Undelete it first, or wait until it is gone.",
     ErrorCode.OPERATION_IN_PROGRESS: "STARTING is under way. Ask again when it is done.",
-    ErrorCode.RECOVERY_REQUIRED: "The workspace is in ERROR. Recover it first; `explain` says what went wrong.",
+    ErrorCode.RECOVERY_REQUIRED: (
+        "The workspace is in ERROR. Recover it first; `explain` says what went wrong."
+    ),
     ErrorCode.NAME_TAKEN: "You have a workspace of this name. Choose another.",
-    ErrorCode.PRECONDITION_FAILED: "Somebody changed it: it is at revision 3 by now. Read it again, then decide.",
+    ErrorCode.PRECONDITION_FAILED: (
+        "Somebody changed it: it is at revision 3 by now. Read it again, then decide."
+    ),
     ErrorCode.PAYLOAD_TOO_LARGE: "The body is larger than 1048576 bytes.",
     ErrorCode.TOO_MANY_REQUESTS: "Too many failed tries. Wait 4 s, then try again.",
     ErrorCode.LIMIT_EXCEEDED: "2 of 2 workspaces run already: one, two. Stop one of them first.",
@@ -78,7 +84,9 @@ _SCHEMES = {
         "type": "apiKey",
         "in": "cookie",
         "name": session_name(secure=False),
-        "description": f"Under https it is `{session_name(secure=True)}`. Two of the one that counts are 400.",
+        "description": (
+            f"Under https it is `{session_name(secure=True)}`. Two of the one that counts are 400."
+        ),
     },
     "token": {"type": "http", "scheme": "bearer", "description": "An API token, `cht_…`."},
 }

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from codehub.core.messages import Message
+from codehub.core.messages import Code, Message, verbatim
 from codehub.core.permissions import Denial
 from codehub.core.requests import Refused
 from codehub.error_codes import ErrorCode, error_of_status
@@ -21,6 +21,7 @@ from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import NameTaken, StoreUnavailable, UnknownWorkspace
 from codehub.service.password_queue import PasswordQueueFull
 from codehub.service.workspaces import NotAllowed
+from codehub.text import text
 from codehub.validation_messages import problem_text
 from codehub.web.cookies import SeveralSessions
 from codehub.web.domain_text import message_text
@@ -33,11 +34,11 @@ _RETRY_AFTER_S = 2
 _INPUT_LENGTH_MAX = 200
 
 
-# What it says by itself, in our own words.
-_MESSAGES: Mapping[int, str] = {
-    400: "The body can't be read: it is no JSON in UTF-8, or no JSON that anybody would write.",
-    404: "There is nothing at this address.",
-    405: "There is no such method here. The header Allow names those that there are.",
+# What the framework finds by itself, in our own words.
+_MESSAGES: Mapping[int, Message] = {
+    400: Message(Code.BODY_UNREADABLE),
+    404: Message(Code.NOTHING_HERE),
+    405: Message(Code.NO_SUCH_METHOD),
 }
 
 
@@ -47,7 +48,7 @@ class ApiError(Exception):
     def __init__(
         self,
         code: ErrorCode,
-        message: str,
+        message: Message,
         details: object = None,
         *,
         headers: Mapping[str, str] | None = None,
@@ -59,19 +60,17 @@ class ApiError(Exception):
         self.headers = headers
 
 
-def refusal_error(refusal: Refused, language: str) -> ApiError:
-    fields = [
-        {"field": each.field, "problem": message_text(each.problem, language), **each.bound}
-        for each in refusal.fields
-    ]
-    message = message_text(refusal.message, language)
-    return ApiError(ErrorCode[refusal.code], message, fields or refusal.details)
+def refusal_error(refusal: Refused) -> ApiError:
+    fields = [{"field": each.field, "problem": each.problem, **each.bound} for each in refusal.fields]
+    return ApiError(ErrorCode[refusal.code], refusal.message, fields or refusal.details)
 
 
-def field_error(field: str, problem: str, **facts: object) -> ApiError:
+def field_error(field: str, problem: Message, **facts: object) -> ApiError:
     """Say which field is wrong, and why."""
     detail = {"field": field, "problem": problem, **facts}
-    return ApiError(ErrorCode.INVALID_REQUEST, f"{field}: {problem}", [detail])
+    return ApiError(
+        ErrorCode.INVALID_REQUEST, Message(Code.OF_FIELD, {"field": field, "problem": problem}), [detail]
+    )
 
 
 def error_body(code: str, message: str, details: object = None) -> dict[str, Any]:
@@ -95,80 +94,98 @@ def install_handlers(app: FastAPI) -> None:
 
 
 def _answer(
-    status: int, code: ErrorCode, message: str, details: object = None, headers: Any = None
+    request: Request,
+    status: int,
+    code: ErrorCode,
+    message: Message,
+    details: object = None,
+    headers: Any = None,
 ) -> JSONResponse:
-    return JSONResponse(error_body(code, message, details), status_code=status, headers=headers)
+    language = _language(request)
+    body = error_body(code, message_text(message, language), _details_text(details, language))
+    return JSONResponse(body, status_code=status, headers=headers)
 
 
-async def _api_error(_request: Request, error: Exception) -> JSONResponse:
+def _language(request: Request) -> str:
+    return request_language(request, request.app.state.context.parts.base_url)
+
+
+def _details_text(details: object, language: str) -> object:
+    """Return details with the text of each message in them."""
+    if isinstance(details, list):
+        return [_details_text(each, language) for each in details]
+    if isinstance(details, Mapping):
+        return {name: _details_text(value, language) for name, value in details.items()}
+    return message_text(details, language) if isinstance(details, Message) else details
+
+
+async def _api_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ApiError)
-    return _answer(error.code.status, error.code, error.message, error.details, error.headers)
+    return _answer(request, error.code.status, error.code, error.message, error.details, error.headers)
 
 
-async def _not_valid(_request: Request, error: Exception) -> JSONResponse:
+async def _not_valid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     problems = error.errors()
+    language = _language(request)
     if any(problem["type"] == "json_invalid" for problem in problems):
-        return _answer(400, ErrorCode.INVALID_REQUEST, "The body is not JSON.", [_detail(problems[0])])
-    details = [_detail(problem) for problem in problems]
+        details = [_detail(problems[0], language)]
+        return _answer(request, 400, ErrorCode.INVALID_REQUEST, Message(Code.BODY_NO_JSON), details)
+    details = [_detail(problem, language) for problem in problems]
     first = details[0]
-    return _answer(422, ErrorCode.INVALID_REQUEST, f"{first['field']}: {first['problem']}", details)
+    return _answer(request, 422, ErrorCode.INVALID_REQUEST, Message(Code.OF_FIELD, first), details)
 
 
-def _detail(problem: Any) -> dict[str, str]:
+def _detail(problem: Any, language: str) -> dict[str, str]:
     location = problem["loc"]
     if problem["type"] == "json_invalid":
-        return {"field": "body", "problem": f"it is no JSON from character {location[1]} on"}
+        return {"field": "body", "problem": text(language, "problem.no_json", position=location[1])}
     # Not parsed: the Content-Type is not JSON.
     if location == ("body",) and isinstance(problem["input"], bytes):
-        return {"field": "body", "problem": "it is not said to be JSON: send Content-Type: application/json"}
+        return {"field": "body", "problem": text(language, "problem.not_said_json")}
     field = ".".join(str(part) for part in location[1:]) or str(location[0])
-    return {"field": _shorten(field), "problem": _shorten(problem_text(problem))}
+    return {"field": _shorten(field), "problem": _shorten(problem_text(problem, language))}
 
 
-def _shorten(text: str) -> str:
+def _shorten(value: str) -> str:
     """Limit a text that may quote what came from outside (security 17)."""
-    return text.encode("utf-8", "replace").decode("utf-8")[:_INPUT_LENGTH_MAX]
+    return value.encode("utf-8", "replace").decode("utf-8")[:_INPUT_LENGTH_MAX]
 
 
 async def _unknown_workspace(request: Request, _error: Exception) -> JSONResponse:
-    return _answer(404, ErrorCode.WORKSPACE_NOT_FOUND, _denied(request, Denial.NOT_FOUND))
+    return _answer(request, 404, ErrorCode.WORKSPACE_NOT_FOUND, Message(Denial.NOT_FOUND))
 
 
 async def _forbidden(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, NotAllowed)
-    return _answer(403, ErrorCode.FORBIDDEN, _denied(request, error.denial))
+    return _answer(request, 403, ErrorCode.FORBIDDEN, Message(error.denial))
 
 
-def _denied(request: Request, denial: Denial) -> str:
-    language = request_language(request, request.app.state.context.parts.base_url)
-    return message_text(Message(denial), language)
+async def _name_taken(request: Request, _error: Exception) -> JSONResponse:
+    return _answer(request, 409, ErrorCode.NAME_TAKEN, Message(Code.NAME_TAKEN))
 
 
-async def _name_taken(_request: Request, _error: Exception) -> JSONResponse:
-    return _answer(409, ErrorCode.NAME_TAKEN, "You have a workspace of this name. Choose another.")
+async def _several_sessions(request: Request, _error: Exception) -> JSONResponse:
+    return _answer(request, 400, ErrorCode.INVALID_REQUEST, Message(Code.SEVERAL_SESSIONS))
 
 
-async def _several_sessions(_request: Request, error: Exception) -> JSONResponse:
-    return _answer(400, ErrorCode.INVALID_REQUEST, str(error))
-
-
-async def _queue_full(_request: Request, error: Exception) -> JSONResponse:
+async def _queue_full(request: Request, _error: Exception) -> JSONResponse:
     wait_s = PasswordQueueFull.retry_after_s
-    message = f"{error} Wait {wait_s} s, then try again."
-    return _answer(503, ErrorCode.UNAVAILABLE, message, headers={"Retry-After": str(wait_s)})
+    message = Message(Code.SIGN_IN_CROWDED, {"seconds": wait_s})
+    return _answer(request, 503, ErrorCode.UNAVAILABLE, message, headers={"Retry-After": str(wait_s)})
 
 
-async def _key_ended(_request: Request, _error: Exception) -> JSONResponse:
-    return _answer(401, ErrorCode.UNAUTHORIZED, "What you came in by has just been ended. Sign in again.")
+async def _key_ended(request: Request, _error: Exception) -> JSONResponse:
+    return _answer(request, 401, ErrorCode.UNAUTHORIZED, Message(Code.KEY_ENDED))
 
 
-async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
+async def _unavailable(request: Request, error: Exception) -> JSONResponse:
     log.warning("unavailable", reason=str(error))
     return _answer(
+        request,
         503,
         ErrorCode.UNAVAILABLE,
-        "Something this needs does not answer. Try again soon.",
+        Message(Code.NOT_AVAILABLE),
         headers={"Retry-After": str(_RETRY_AFTER_S)},
     )
 
@@ -178,8 +195,8 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     if error.status_code == _NOT_ALLOWED:
         return _not_allowed(request, error)
     code = error_of_status(error.status_code)
-    message = _MESSAGES.get(error.status_code, str(error.detail))
-    return _answer(error.status_code, code, message, headers=error.headers)
+    message = _MESSAGES.get(error.status_code) or verbatim(str(error.detail))
+    return _answer(request, error.status_code, code, message, headers=error.headers)
 
 
 def _not_allowed(request: Request, error: HTTPException) -> JSONResponse:
@@ -190,14 +207,15 @@ def _not_allowed(request: Request, error: HTTPException) -> JSONResponse:
     )
     methods = {method for route in matching_routes for method in route.methods}
     headers = {"Allow": ", ".join(sorted(methods))} if methods else error.headers
-    return _answer(_NOT_ALLOWED, ErrorCode.INVALID_REQUEST, _MESSAGES[_NOT_ALLOWED], headers=headers)
+    return _answer(request, _NOT_ALLOWED, ErrorCode.INVALID_REQUEST, _MESSAGES[_NOT_ALLOWED], headers=headers)
 
 
 async def _internal_error(request: Request, _error: Exception) -> JSONResponse:
     """What comes from outside of `Requests` has to bring the id itself."""
     return _answer(
+        request,
         500,
         ErrorCode.INTERNAL_ERROR,
-        "Something went wrong here. The log has it under this request's X-Request-Id.",
+        Message(Code.OUR_MISTAKE),
         headers={"X-Request-Id": request.state.request_id},
     )

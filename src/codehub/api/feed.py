@@ -1,7 +1,7 @@
 """The live feed of one process: events of the history in, one message to each stream they concern out.
 
-One reader follows the history for all streams. A hint wakes it, and a tick, should every hint be lost. Whoever reads too slowly is
-cut off, and comes back with Last-Event-ID: nothing is kept for them here.
+One reader follows the history for all streams. A hint wakes it, and a tick, should every hint be lost.
+Whoever reads too slowly is cut off, and comes back with Last-Event-ID: nothing is kept for them here.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from codehub.api.view import View
 from codehub.core.access import Person
 from codehub.core.idle import sleeps_at
 from codehub.core.listing import BEFORE_ALL, list_position
+from codehub.core.messages import Code, Message
 from codehub.ports.store import FeedEvent, PageQuery, Position, StoreUnavailable
 from codehub.text import DEFAULT
 from codehub.web.dependencies import Dependencies
@@ -33,7 +34,7 @@ ANSWER_S_MAX = 3600.0  # then its reader comes back, and shows the key again
 _BATCH = 500
 _TICK_S = 1.0
 _HELD_BACK_S = 0.02
-_BACKLOG_MAX = 512
+BACKLOG_MAX = 512
 _EVERYTHING_PAGE = 200
 NO_EVENT = 0  # the history counts from 1: who comes back with this gets everything anew
 
@@ -45,6 +46,9 @@ class Held:
     reader: Person
     seconds: float
     is_ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Its key has ended or changed."""
+    leaves: asyncio.Event
+    """Whether this process ends: its reader comes back to another. All of them share it."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -54,7 +58,7 @@ class Stream(Held):
     owner_id: UUID | None
     begins_after: Position
     language: str = DEFAULT
-    waiting: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_BACKLOG_MAX))
+    waiting: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(BACKLOG_MAX))
 
     def wants(self, owner_id: UUID) -> bool:
         return self.owner_id in (None, owner_id)
@@ -71,9 +75,12 @@ class LiveFeed:
         self._warned: dict[UUID, datetime] = {}
         self._moved: dict[UUID, Progress] = {}
         self._woken = asyncio.Event()
+        self._leaves = asyncio.Event()
 
     async def run(self) -> None:
-        """Follow the history until cancelled. While the database is away nothing is lost: it is read later."""
+        """Follow the history until cancelled. While the database is away nothing is lost: it is read
+        later.
+        """
         async with AsyncExitStack() as stack:
             hints = await stack.enter_async_context(self._parts.hints.listen())
             people = await stack.enter_async_context(self._parts.people_hints.listen())
@@ -101,7 +108,7 @@ class LiveFeed:
 
     async def hold(self, person: Person) -> Held:
         """Begin an answer that ends with this person's key, and is nobody's stream."""
-        held = Held(reader=person, seconds=await self._seconds(person))
+        held = Held(reader=person, seconds=await self._seconds(person), leaves=self._leaves)
         self._refuse_one_more(person)
         self._held.add(held)
         return held
@@ -120,6 +127,7 @@ class LiveFeed:
             seconds=seconds,
             begins_after=self._position,
             language=language,
+            leaves=self._leaves,
         )
         self._held.add(stream)
         self._streams.add(stream)
@@ -130,9 +138,7 @@ class LiveFeed:
         """Nothing is awaited between this and the answer's beginning: the count is exact."""
         most = self._parts.ceilings.streams
         if sum(held.reader.id == person.id for held in self._held) >= most:
-            raise field_error(
-                "events", f"nobody may have more than {most} streams open here: close one first", max=most
-            )
+            raise field_error("events", Message(Code.TOO_MANY_STREAMS, {"max": most}), max=most)
 
     def _begin(self, end: Position) -> None:
         """Follow from here, unless somebody else opened a stream meanwhile."""
@@ -146,6 +152,10 @@ class LiveFeed:
         left = person.expires_at - await self._store.now()
         return min(ANSWER_S_MAX, max(0.0, left.total_seconds()))
 
+    def end_all(self) -> None:
+        """End every answer that goes on, in order, and at once whatever is still asked for."""
+        self._leaves.set()
+
     def close(self, held: Held) -> None:
         self._held.discard(held)
         if not isinstance(held, Stream):
@@ -156,7 +166,9 @@ class LiveFeed:
             self._position = None
 
     async def since(self, stream: Stream, seq: int) -> AsyncIterator[bytes]:
-        """Yield what the reader missed between this event and the stream's beginning; or, if that is too long ago, everything anew."""
+        """Yield what the reader missed between this event and the stream's
+        beginning; or, if that is too long ago, everything anew.
+        """
         position = await self._store.feed_position(seq)
         if position is None:
             async for sent in self._everything(stream):
@@ -172,12 +184,14 @@ class LiveFeed:
             position = feed.position
 
     async def _everything(self, stream: Stream) -> AsyncIterator[bytes]:
-        """Yield every workspace, and only then an id to go on from: whoever is cut off before it gets all of it again."""
+        """Yield every workspace, and only then an id to go on from:
+        whoever is cut off before it gets all of it again.
+        """
         after = BEFORE_ALL
         while True:
             query = PageQuery(_EVERYTHING_PAGE, stream.owner_id, after)
             rows = await self._store.page(query)
-            for body in await self._view.rendered(rows, stream.language):
+            for body in await self._view.render(rows, stream.language):
                 yield message("workspace_updated", body, NO_EVENT)
             if len(rows) < _EVERYTHING_PAGE:
                 break
@@ -213,7 +227,7 @@ class LiveFeed:
         """Return a message for each event, with the workspace as it is now."""
         ids = {event.workspace_id for event in events if not event.is_end}
         rows = await self._store.several(ids) if ids else {}
-        bodies = dict(zip(rows, await self._view.rendered(list(rows.values()), language), strict=True))
+        bodies = dict(zip(rows, await self._view.render(list(rows.values()), language), strict=True))
         return [
             message("workspace_deleted", _id(event.workspace_id), event.position.seq)
             if event.is_end
@@ -239,6 +253,10 @@ class LiveFeed:
     async def _revoke(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
         """End the answers to people whose keys have changed: they come back if theirs is still good."""
         async for people in hints:
+            if (
+                not people
+            ):  # the database was away, and its history may be another: the next stream begins anew
+                self._position = None
             for held in self._held:
                 if not people or held.reader.id in people:
                     held.is_ended.set()
@@ -259,7 +277,9 @@ class LiveFeed:
                 log.exception("tick_failed")
 
     async def _end_lost_keys(self) -> None:
-        """End the answers to keys that have ended, or of people who may less than they did, should the hint of it be lost."""
+        """End the answers to keys that have ended, or of people who may
+        less than they did, should the hint of it be lost.
+        """
         held = list(self._held)
         users = await self._parts.access.let_in({answer.reader.key_sha256 for answer in held})
         for answer in held:
@@ -267,7 +287,7 @@ class LiveFeed:
                 answer.is_ended.set()
 
     async def _tell_what_moves(self) -> None:
-        moving = await self._store.moving()
+        moving = await self._store.all_progress()
         for moved in moving:
             if self._moved.get(moved.workspace_id) != moved.progress:
                 body = {"id": str(moved.workspace_id), **render.progress_shape(moved.progress)}

@@ -10,35 +10,47 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from codehub.api.context import context_of
-from codehub.api.errors import ApiError
+from codehub.api.errors import ApiError, field_error
 from codehub.core.access import SAFE_METHODS, Person, Scope, is_foreign
+from codehub.core.messages import Code, Message
 from codehub.error_codes import ErrorCode
 from codehub.web.cookies import sent_session
 from codehub.web.dependencies import Dependencies
 from codehub.web.request_rate import MINUTE_S
 
-_SIGN_IN_FIRST = "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`."
+
+async def refuse_repeated(request: Request) -> None:
+    """Refuse a query that gives a parameter more than once: it may be read in two ways."""
+    seen: set[str] = set()
+    for name, _ in request.query_params.multi_items():
+        if name in seen:
+            raise field_error(name, Message(Code.GIVEN_TWICE))
+        seen.add(name)
 
 
 async def find_person(request: Request) -> Person:
-    """Return whoever asks, signed in by a session or a token; a change needs more than either. Raises SeveralSessions."""
+    """Return whoever asks, signed in by a session or a token; a
+    change needs more than either. Raises SeveralSessions.
+    """
     parts, bearer = context_of(request).parts, _bearer(request)
     person = await parts.access.authenticate(sent_session(request, parts.base_url), bearer)
     if person is None:
-        raise ApiError(ErrorCode.UNAUTHORIZED, _SIGN_IN_FIRST, headers={"WWW-Authenticate": "Bearer"})
+        raise ApiError(
+            ErrorCode.UNAUTHORIZED, Message(Code.SIGN_IN_FIRST), headers={"WWW-Authenticate": "Bearer"}
+        )
     _refuse_too_fast(person, parts)
     if request.method not in SAFE_METHODS:
         if bearer is None:
             refuse_foreign(request)
         if person.scope is not Scope.WRITE:
-            raise ApiError(ErrorCode.FORBIDDEN, "This token may only read.")
+            raise ApiError(ErrorCode.FORBIDDEN, Message(Code.TOKEN_ONLY_READS))
     return person
 
 
 async def find_admin(request: Request) -> Person:
     person = await find_person(request)
     if not person.is_admin:
-        raise ApiError(ErrorCode.FORBIDDEN, "Only an admin may do this.")
+        raise ApiError(ErrorCode.FORBIDDEN, Message(Code.ADMINS_ONLY))
     return person
 
 
@@ -69,7 +81,7 @@ def refuse_foreign(request: Request) -> None:
     if is_foreign(origin, site, parts.origins):
         raise ApiError(
             ErrorCode.FORBIDDEN,
-            f"This request comes from another site. Open codehub at {parts.base_url}.",
+            Message(Code.OTHER_SITE, {"base": parts.base_url}),
         )
 
 
@@ -79,7 +91,7 @@ def _refuse_too_fast(person: Person, parts: Dependencies) -> None:
         most = parts.pace.per_minute
         raise ApiError(
             ErrorCode.TOO_MANY_REQUESTS,
-            f"You have sent more than {most} requests in a minute. Wait a moment.",
+            Message(Code.TOO_MANY_REQUESTS, {"max": most}),
             {"max": most, "per_seconds": MINUTE_S},
             headers={"Retry-After": str(math.ceil(wait_s))},
         )

@@ -1,5 +1,7 @@
 """Health, readiness and metrics."""
 
+from collections.abc import Mapping
+
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
@@ -31,17 +33,13 @@ async def healthz() -> Response:
 )
 async def readyz(request: Request) -> Response:
     context = context_of(request)
-    failures = {name: await _failure(check) for name, check in context.parts.checks.items()}
+    failures = await failures_of(context.parts.checks)
     is_ready = not any(failures.values())
     # Without the database only the metrics token can be checked.
     may_see_reasons = has_metrics_token(request) or (
         not is_ready and failures.get("database") is None and await _is_admin(request)
     )
-    results = {
-        name: "ok" if failure is None else _reason(failure, may_see_reasons=may_see_reasons)
-        for name, failure in failures.items()
-    }
-    return JSONResponse({"ready": is_ready, "checks": results}, status_code=200 if is_ready else 503)
+    return readiness(failures, may_see_reasons=may_see_reasons)
 
 
 @router.get(
@@ -55,6 +53,20 @@ async def metrics(request: Request) -> Response:
     context = context_of(request)
     await admit_monitoring(request)
     return Response(context.parts.metrics.render(await context.parts.store.phases()), media_type=_TEXT)
+
+
+async def failures_of(checks: Mapping[str, Check]) -> Mapping[str, Exception | None]:
+    """Return why each part is not ready; None if it is."""
+    return {name: await _failure(check) for name, check in checks.items()}
+
+
+def readiness(failures: Mapping[str, Exception | None], *, may_see_reasons: bool) -> Response:
+    is_ready = not any(failures.values())
+    results = {
+        name: "ok" if failure is None else _reason(failure, may_see_reasons=may_see_reasons)
+        for name, failure in failures.items()
+    }
+    return JSONResponse({"ready": is_ready, "checks": results}, status_code=200 if is_ready else 503)
 
 
 async def _failure(check: Check) -> Exception | None:

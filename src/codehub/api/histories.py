@@ -11,13 +11,14 @@ from codehub.api.context import context_of, language_of
 from codehub.api.document import OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError
 from codehub.api.guard import Asking, find_person
+from codehub.api.paging import PageSize
 from codehub.api.shapes import EventList, ExplainShape
 from codehub.api.streaming import StreamingAnswer
 from codehub.api.view import JSON
 from codehub.api.workspaces import ONE_PATH, PREFIX, WorkspaceId
 from codehub.core.access import Person
 from codehub.core.explain import Action, Waiting, explain
-from codehub.core.messages import to_json
+from codehub.core.messages import Code, Message, to_json
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
 from codehub.service.workspaces import NotAllowed
@@ -41,7 +42,7 @@ async def events(
     request: Request,
     person: Asking,
     workspace_id: WorkspaceId,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    limit: PageSize,
     cursor: Annotated[
         str | None, Query(pattern=r"^[0-9]{1,18}$", description="`next_cursor` of the last page.")
     ] = None,
@@ -74,14 +75,14 @@ async def logs(
     row = await context_of(request).parts.workspaces.find(person, to_workspace_id(workspace_id))
     instances = context_of(request).parts.instances.get(row.spec.instance_backend)
     if instances is None:
-        raise BackendUnreachable(f"this process does not reach {row.spec.instance_backend}")
+        raise BackendUnreachable(Message(Code.NO_ADAPTER, {"backend": str(row.spec.instance_backend)}))
     output = instances.logs(row.id, tail=tail, follow=follow)
     if follow:
-        return await _followed(request, person, workspace_id, output)
+        return await _follow(request, person, workspace_id, output)
     return Response(b"".join([part async for part in output]), media_type=_TEXT)
 
 
-async def _followed(
+async def _follow(
     request: Request, person: Person, workspace_id: str, output: AsyncIterator[bytes]
 ) -> Response:
     """Return output that goes on, for as long as whoever asked may still ask for it."""
@@ -107,7 +108,7 @@ async def _followed(
     responses=answers(*OF_WORKSPACE),
     openapi_extra=SIGNED_IN,
 )
-async def explained(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
+async def explain_workspace(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
     row = await context_of(request).parts.workspaces.find(person, to_workspace_id(workspace_id))
     explanation = explain(row, await context_of(request).parts.store.now(), is_admin=person.is_admin)
     decisions = await context_of(request).parts.store.history(row.id, limit=_DECISIONS)
@@ -122,21 +123,21 @@ async def explained(request: Request, person: Asking, workspace_id: WorkspaceId)
             "reason": explanation.why,
         },
         "waiting_for": None if waiting is None else waiting_text(waiting, language),
-        "waits": None if waiting is None else _rendered_wait(waiting, language),
+        "waits": None if waiting is None else _render_wait(waiting, language),
         "since": render.time(explanation.since),
         "error": render.error(explanation.error, language),
-        "actions": [_rendered(action, row.id, language) for action in explanation.actions],
+        "actions": [_render_action(action, row.id, language) for action in explanation.actions],
         "decisions": [render.event(recorded, language) for recorded in decisions],
     }
     return Response(render.to_json(body), media_type=JSON)
 
 
-def _rendered_wait(waiting: Waiting, language: str) -> dict[str, Any]:
+def _render_wait(waiting: Waiting, language: str) -> dict[str, Any]:
     facts = to_json(waiting.facts)
     return {"reason": waiting.on, "message": waiting_text(waiting, language), "facts": facts}
 
 
-def _rendered(action: Action, workspace_id: UUID, language: str) -> dict[str, str]:
+def _render_action(action: Action, workspace_id: UUID, language: str) -> dict[str, str]:
     route = ROUTES[action.ask]
     return {
         "label": ask_text(action.label, language),

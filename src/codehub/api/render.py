@@ -1,4 +1,6 @@
-"""Workspaces and events as JSON, byte by byte as wire.md has them. What has not changed is not written out again."""
+"""Workspaces and events as JSON, byte by byte as wire.md has
+them. What has not changed is not written out again.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from codehub.api.shapes import WorkspaceShape
 from codehub.core import messages
+from codehub.core.addresses import WorkspaceAddresses
 from codehub.core.conditions import NAMES, Conditions
 from codehub.core.disk_space import Usage
 from codehub.core.errors import ErrorInfo
 from codehub.core.idle import sleeps_at
 from codehub.core.progress import Progress
-from codehub.core.route import entry_of
 from codehub.core.workspace import (
     Resources,
     Spec,
@@ -32,19 +34,20 @@ from codehub.web.domain_text import message_text
 if TYPE_CHECKING:
     from uuid import UUID
 
-_KNOWN_MAX = 10_000
+_RENDERED_MAX = 10_000
 _LAST = "observed_at"  # it moves on while nothing else does: `Renderer` puts it at the end each time
 
 
 class Renderer:
-    """Remembers the bytes of each workspace with the object they were made of: the stores return the same object until it changes.
+    """Remembers the bytes of each workspace with the object they were made
+    of: the stores return the same object until it changes.
 
     All but `observed_at`, which moves on while nothing else does: it is put at the end each time.
     """
 
-    def __init__(self, base_url: str) -> None:
-        self._base_url = base_url
-        self._known: dict[tuple[UUID, str], tuple[Workspace, Usage | None, bytes]] = {}
+    def __init__(self, addresses: WorkspaceAddresses) -> None:
+        self._addresses = addresses
+        self._rendered: dict[tuple[UUID, str], tuple[Workspace, Usage | None, bytes]] = {}
 
     def workspace(
         self,
@@ -57,26 +60,29 @@ class Renderer:
         language: str = DEFAULT,
     ) -> bytes:
         looked = b"null" if (at := time(observed_at)) is None else b'"%b"' % at.encode()
-        return b'%b,"observed_at":%b}' % (self._written(row, owner, progress, usage, language)[:-1], looked)
+        return b'%b,"observed_at":%b}' % (
+            self._render_cached(row, owner, progress, usage, language)[:-1],
+            looked,
+        )
 
-    def _written(
+    def _render_cached(
         self, row: Workspace, owner: str, progress: Progress | None, usage: Usage | None, language: str
     ) -> bytes:
         if progress is not None:
-            return self._shaped(row, owner, progress, usage, language)
-        known = self._known.get((row.id, language))
-        if known is not None and known[0] is row and known[1] == usage:
-            return known[2]
-        rendered = self._shaped(row, owner, None, usage, language)
-        if len(self._known) >= _KNOWN_MAX:
-            del self._known[next(iter(self._known))]
-        self._known[row.id, language] = (row, usage, rendered)
+            return self._render(row, owner, progress, usage, language)
+        cached = self._rendered.get((row.id, language))
+        if cached is not None and cached[0] is row and cached[1] == usage:
+            return cached[2]
+        rendered = self._render(row, owner, None, usage, language)
+        if len(self._rendered) >= _RENDERED_MAX:
+            del self._rendered[next(iter(self._rendered))]
+        self._rendered[row.id, language] = (row, usage, rendered)
         return rendered
 
-    def _shaped(
+    def _render(
         self, row: Workspace, owner: str, progress: Progress | None, usage: Usage | None, language: str
     ) -> bytes:
-        facts = _Facts(row, owner, self._base_url, progress, usage, language)
+        facts = _Facts(row, owner, self._addresses, progress, usage, language)
         return to_json({name: of(facts) for name, of in _SHAPE.items()})
 
 
@@ -86,7 +92,7 @@ class _Facts:
 
     row: Workspace
     owner: str
-    base_url: str
+    addresses: WorkspaceAddresses
     progress: Progress | None
     usage: Usage | None
     language: str
@@ -98,7 +104,8 @@ _DERIVED: Mapping[str, Callable[[_Facts], Any]] = {
     "created_at": lambda facts: facts.row.created_at,
     "updated_at": lambda facts: facts.row.updated_at,
     "owner": lambda facts: {"id": facts.row.spec.owner_user_id, "username": facts.owner},
-    "url": lambda facts: facts.base_url + entry_of(facts.row.id),
+    "url": lambda facts: facts.addresses.url_of(facts.row),
+    "path_url": lambda facts: facts.addresses.path_url_of(facts.row),
     "resources": lambda facts: _resources(facts.row.spec.resources),
     "display": lambda facts: display(facts.row),
     "observed_status": lambda facts: observed_status(facts.row.status),
@@ -128,11 +135,11 @@ def _resources(resources: Resources) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> bytes:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_written)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_text_of)
     return text.encode("utf-8", "replace")
 
 
-def _written(value: object) -> str | None:
+def _text_of(value: object) -> str | None:
     """Return as text what JSON has no type for."""
     return time(value) if isinstance(value, datetime) else str(value)
 

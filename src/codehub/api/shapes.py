@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from codehub.core.access import Role, Scope
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.visibility import Visibility
 from codehub.core.workspace import HealthStatus, InstanceBackend, ObservedStatus, StorageBackend
 
 _MESSAGE = "Text in the language of whoever asks (`Accept-Language`; English, if codehub does not speak it)."
@@ -156,7 +157,13 @@ class WorkspaceShape(BaseModel):
     memo: str | None
     pinned_at: datetime | None
     owner: OwnerShape
-    url: str
+    url: str = Field(description="Where people open it: at its own origin, if this installation has these.")
+    path_url: str = Field(
+        description=(
+            "The same below the installation's own address: it leads to `url`, and serves programs with a "
+            "token."
+        )
+    )
     revision: int
     image_ref: str
     ide: str
@@ -177,6 +184,7 @@ class WorkspaceShape(BaseModel):
     error: ErrorInfoShape | None
     progress: ProgressShape | None
     usage: UsageShape | None
+    tab_script: bool
     standby_ttl_seconds: int | None
     archive_ttl_seconds: int | None
     last_access_at: datetime | None
@@ -188,13 +196,31 @@ class WorkspaceShape(BaseModel):
     deleted_at: datetime | None
     purge_at: datetime | None
     observed_at: datetime | None = Field(
-        description="When it was last looked at, whether anything was new or not. It moves on by itself: neither `revision`, `updated_at` nor the stream follows it."
+        description=(
+            "When it was last looked at, whether anything was new or not. It moves on by itself: neither "
+            "`revision`, `updated_at` nor the stream follows it."
+        )
     )
 
 
 class WorkspaceList(BaseModel):
     items: list[WorkspaceShape]
     next_cursor: str | None
+
+
+class PortShape(BaseModel):
+    port: int = Field(examples=[3000])
+    process: str | None = Field(
+        description='What listens there calls itself. `"?"`: it does not say. Null: nothing listens.',
+        examples=["node"],
+    )
+    url: str = Field(examples=["https://3000-0123456789abcdef0123.ws.example.net/"])
+    visibility: Visibility
+    expires_at: datetime | None = Field(description="When it is private again.")
+
+
+class PortList(BaseModel):
+    items: list[PortShape]
 
 
 class EventShape(BaseModel):

@@ -15,8 +15,8 @@ _SEND_S_MAX = 30.0
 
 
 class StreamingAnswer(Response):
-    """Ends normally after its last part, and otherwise aborts: a reader that reads nothing would delay a
-    normal end.
+    """Ends normally after its last part, or when this process ends, and otherwise aborts: a reader that reads
+    nothing would delay a normal end.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class StreamingAnswer(Response):
         self._parts = parts
         self._kind = media_type.encode()
         self._may_continue = may_continue
+        self._has_begun = False
         self._is_complete = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,8 +44,11 @@ class StreamingAnswer(Response):
                 self._send_all(send),
                 self._wait_for_key_end(),
                 _wait_for_disconnect(receive),
+                self._stream.leaves.wait(),
                 self._feed.pause(self._stream.seconds),
             )
+            if self._stream.leaves.is_set() and self._has_begun and not self._is_complete:
+                self._is_complete = await _try_send(send, b"", more=False)
         finally:
             self._feed.close(self._stream)
             if not self._is_complete:
@@ -57,6 +61,7 @@ class StreamingAnswer(Response):
             (b"x-accel-buffering", b"no"),
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
+        self._has_begun = True
         async for part in self._parts:
             if not await _try_send(send, part):
                 return

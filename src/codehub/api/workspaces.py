@@ -1,4 +1,6 @@
-"""Workspaces: routes over the service layer. They translate and decide nothing; what may be asked when is the core's."""
+"""Workspaces: routes over the service layer. They translate and
+decide nothing; what may be asked when is the core's.
+"""
 
 import hashlib
 from typing import Annotated, Any, Literal
@@ -11,6 +13,7 @@ from codehub.api.context import by, context_of, language_of
 from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, field_error, refusal_error
 from codehub.api.guard import Admin, Asking
+from codehub.api.paging import PageSize
 from codehub.api.shapes import WorkspaceList, WorkspaceShape
 from codehub.core.access import Person
 from codehub.core.listing import BEFORE_ALL, list_cursor, read_cursor
@@ -25,7 +28,7 @@ from codehub.service.workspaces import WorkspaceService
 from codehub.web.actions import WORKSPACES
 from codehub.web.ids import to_workspace_id
 from codehub.web.new_workspace import NotHere, changed_resources, draft, refuse_missing_ide
-from codehub.web.recovery import recovery
+from codehub.web.recovery import SeveralWays, recovery
 from codehub.web.schemas import KeepAwakeBody, NoBody, RecoverBody, WorkspaceBody, WorkspacePatch
 from codehub.web.schemas import Query as Words
 
@@ -33,7 +36,9 @@ PREFIX = WORKSPACES
 
 
 class _Id(StringConvertor):
-    """An id in a path. It holds no colon: behind one stands a verb, which has a route and methods of its own."""
+    """An id in a path. It holds no colon: behind one stands a verb, which has a route and methods of its
+    own.
+    """
 
     regex = "[^/:]+"
 
@@ -58,8 +63,8 @@ def _service(request: Request) -> WorkspaceService:
 
 async def _answer(request: Request, ruled: Ruled, *, status: int = 200) -> Response:
     if isinstance(ruled.ruling, Refused):
-        raise refusal_error(ruled.ruling, language_of(request))
-    return await context_of(request).view.one(ruled.workspace, language_of(request), status=status)
+        raise refusal_error(ruled.ruling)
+    return await context_of(request).view.workspace(ruled.workspace, language_of(request), status=status)
 
 
 @router.post(
@@ -90,15 +95,15 @@ async def create(
             workspace_id, spec, by(request, person, Message(Code.ASKED_TO_CREATE)), key
         )
     except KeyReused:
-        raise field_error("Idempotency-Key", "it was used before, for something else") from None
+        raise field_error("Idempotency-Key", Message(Code.KEY_USED_BEFORE)) from None
     if isinstance(made, Refused):
-        raise refusal_error(made, language_of(request))
+        raise refusal_error(made)
     if is_deleted(made):
         raise ApiError(
             ErrorCode.WORKSPACE_NOT_FOUND,
-            "The workspace that this Idempotency-Key made is deleted. Another key makes another.",
+            Message(Code.OF_DELETED_WORKSPACE),
         )
-    return await context_of(request).view.one(
+    return await context_of(request).view.workspace(
         made, language_of(request), status=201, location=f"{PREFIX}/{made.id}"
     )
 
@@ -113,7 +118,7 @@ async def create(
 async def page(
     request: Request,
     person: Asking,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    limit: PageSize,
     cursor: Annotated[
         str | None, Query(pattern=_CURSOR, description="`next_cursor` of the last page.")
     ] = None,
@@ -144,12 +149,12 @@ async def _owner_id(request: Request, person: Person, owner: str) -> UUID | None
     if name in ("me", person.user.username.lower()):
         return person.id
     if not person.is_admin:
-        raise ApiError(ErrorCode.FORBIDDEN, "Only an admin may see others' workspaces.")
+        raise ApiError(ErrorCode.FORBIDDEN, Message(Code.SEEN_BY_ADMINS))
     if name == "all":
         return None
     user = await context_of(request).parts.access.user_named(owner)
     if user is None:
-        raise ApiError(ErrorCode.NOT_FOUND, "There is no such user.")
+        raise ApiError(ErrorCode.NOT_FOUND, Message(Code.NO_SUCH_USER))
     return user.id
 
 
@@ -161,7 +166,7 @@ async def _owner_id(request: Request, person: Person, owner: str) -> UUID | None
 )
 async def get(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
     row = await _service(request).find(person, to_workspace_id(workspace_id))
-    return await context_of(request).view.one(row, language_of(request))
+    return await context_of(request).view.workspace(row, language_of(request))
 
 
 @router.patch(
@@ -239,7 +244,10 @@ _wish_route("archive", Code.ASKED_TO_ARCHIVE, DesiredState.ARCHIVED, "Wish it AR
 
 @router.post(
     f"{ONE_PATH}:recover",
-    summary="Drop its error and judge anew. accept_loss goes on without what is gone, take with the newest archive, adopt with the volume that is there",
+    summary=(
+        "Drop its error and judge anew. accept_loss goes on without what is gone, take with the newest "
+        "archive, adopt with the volume that is there"
+    ),
     responses=answers(*OF_WORKSPACE, ErrorCode.INVALID_STATE, ErrorCode.LIMIT_EXCEEDED, body=True),
     **_ONE,
 )
@@ -259,9 +267,9 @@ async def recover(
         asked = recovery(accept_loss=accept_loss, take=take, adopt=adopt)
         if body is not None and body != RecoverBody():  # what the body says counts
             asked = recovery(accept_loss=body.accept_loss, take=body.take, adopt=body.adopt)
-    except ValueError as wrong:
+    except SeveralWays as wrong:
         await service.find(person, wanted_id)  # whoever may not ask is told that first
-        raise field_error("body", str(wrong)) from None
+        raise field_error("body", wrong.problem) from None
     ruled = await service.recover(
         wanted_id,
         by(request, person, asked.reason),
@@ -286,7 +294,10 @@ async def undelete(
 
 @router.post(
     f"{ONE_PATH}:forget",
-    summary="Give up on a deletion that a dead backend holds up (admins). No file goes; `codehub gc` lists what is left",
+    summary=(
+        "Give up on a deletion that a dead backend holds up (admins). No file goes; `codehub gc` lists "
+        "what is left"
+    ),
     responses=answers(*OF_WORKSPACE, ErrorCode.INVALID_STATE, body=True),
     **_ONE,
 )
@@ -335,7 +346,9 @@ def _digest(body: WorkspaceBody) -> bytes:
 
 
 def _revisions(if_match: str | None) -> frozenset[int] | None:
-    """Return the revisions that the caller knows. None: whatever it is. A tag that is not ours matches nothing."""
+    """Return the revisions that the caller knows. None: whatever
+    it is. A tag that is not ours matches nothing.
+    """
     if if_match is None or if_match.strip() == "*":
         return None
     tags = [tag.strip() for tag in if_match.split(",")]

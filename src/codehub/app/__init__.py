@@ -13,8 +13,9 @@ from codehub.app.control import control, garbage_collector
 from codehub.app.database import database, database_beside, stores, until_stopped
 from codehub.app.edge_processes import EdgeWorkers, shared_port
 from codehub.app.greeting import next_steps
-from codehub.app.platform import platform
-from codehub.app.process import make_system, progress, run_until_signalled, say, warn
+from codehub.app.language import say
+from codehub.app.platform import open_platform
+from codehub.app.process import make_system, print_line, progress, run_until_signalled, warn
 from codehub.app.second_start import refuse_second, write_address_note
 from codehub.app.server import inner_socket
 from codehub.app.web import serving_faces
@@ -25,7 +26,7 @@ from codehub.settings import Settings
 
 def run_up(settings: Settings, environ: Mapping[str, str]) -> int:
     """Run until Ctrl-C or SIGTERM and return the exit code."""
-    return run_until_signalled(settings, environ, up(settings, announce=say))
+    return run_until_signalled(settings, environ, up(settings, announce=print_line))
 
 
 async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
@@ -39,40 +40,33 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
         settings = settings.model_copy(update={"port": listeners[0].getsockname()[1]})
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
-            workers = EdgeWorkers(listeners, system)
+            workers = EdgeWorkers(listeners, system, metrics=metrics)
             stack.push_async_callback(workers.end)
-            progress("codehub 1 of 3: starting the database (the first time takes a few seconds)")
+            progress(say("starting.database"))
             connect_args = await enter(database(settings, system))
             all_stores = await enter(stores(connect_args, system, settings.redis_url, is_serving=True))
-            progress("codehub 2 of 3: trying out what runs workspaces")
-            host_platform = await enter(platform(settings, all_stores, system, stops=True))
-            controller_check = await enter(
-                control(settings, all_stores, host_platform.backends, system, metrics)
-            )
-            progress("codehub 3 of 3: opening the address")
+            progress(say("starting.backend"))
+            platform = await enter(open_platform(settings, all_stores, system, stops=True))
+            controller_check = await enter(control(settings, all_stores, platform.backends, system, metrics))
+            progress(say("starting.address"))
             checks = {"database": all_stores.check, "controller": controller_check}
-            password = await enter(
-                serving_faces(settings, inner, all_stores, host_platform, system, metrics, checks)
-            )
+            faces = await enter(serving_faces(settings, inner, all_stores, platform, system, metrics, checks))
             await enter(workers.serving(connect_args, f"unix://{inner_path}"))
             progress("")
-            for warning in host_platform.warnings:
+            for warning in platform.warnings:
                 warn(warning)
             if settings.is_open_elsewhere:
-                warn(
-                    f"CODEHUB_HOST={settings.host} listens on every address, but without CODEHUB_PUBLIC_BASE_URL people can sign in only on this "
-                    "machine: set CODEHUB_PUBLIC_BASE_URL to the address that they open, as http://name:port"
-                )
+                warn(say("open_elsewhere", host=settings.host))
             announce(f"address: {settings.base_url}")
             announce(f"user: {ADMIN}")
-            if password is not None:
-                announce(f"password: {password}")
+            if faces.password is not None:
+                announce(f"password: {faces.password}")
             announce(f"data: {settings.data_dir}")
             announce(f"backend: {settings.instance_backend}")
-            announce(f"ide: {host_platform.ide}")
+            announce(f"ide: {platform.ide}")
             announce("ready")
             if sys.stdout.isatty():
-                announce(next_steps(settings, sys.argv[0], is_new=password is not None))
+                announce(next_steps(settings, sys.argv[0], is_new=faces.password is not None))
             stack.enter_context(write_address_note(settings))
             await until_stopped(all_stores)
 
@@ -82,7 +76,7 @@ async def collect(settings: Settings, system: System, *, dry_run: bool, orphans:
     async with (
         database_beside(settings, system) as connect_args,
         stores(connect_args, system, settings.redis_url) as all_stores,
-        platform(settings, all_stores, system, stops=False) as host_platform,
+        open_platform(settings, all_stores, system, stops=False) as platform,
     ):
-        collector = garbage_collector(settings, all_stores, host_platform.backends)
+        collector = garbage_collector(settings, all_stores, platform.backends)
         return await collector.collect(dry_run=dry_run, orphans=orphans)

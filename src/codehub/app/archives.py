@@ -7,13 +7,18 @@ from dataclasses import dataclass
 
 import structlog
 
-from codehub.adapters.objectstore.store import Objects, WrongStore
+from codehub.adapters.objectstore.refusals import WrongStore
+from codehub.adapters.objectstore.store import Objects
 from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
+from codehub.app.language import say
 from codehub.core.workspace import StorageBackend, Workspace
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.store import PlacesInUse
-from codehub.settings import Settings, is_web_address
+from codehub.setting_urls import is_web_address
+from codehub.settings import Settings
+from codehub.text.terminal import terminal_language
+from codehub.web.domain_text import failure_text
 
 log = structlog.get_logger()
 
@@ -46,7 +51,7 @@ async def archive_store(settings: Settings, stores: ApiStores, *, is_new: bool) 
     """
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     if endpoint and settings.archives.startswith("s3://") and not is_web_address(endpoint):
-        raise CannotStart(f"AWS_ENDPOINT_URL {endpoint!r} is no http:// or https:// address: correct it")
+        raise CannotStart(say("wrong_endpoint", endpoint=endpoint))
     objects = Objects(settings.archives, installation=stores.installation)
     try:
         if is_new:
@@ -55,10 +60,11 @@ async def archive_store(settings: Settings, stores: ApiStores, *, is_new: bool) 
             await objects.check()
         await objects.restrict_access()
     except (WrongStore, ActionFailed) as error:
-        raise CannotStart(str(error)) from None
+        raise CannotStart(failure_text(error, terminal_language())) from None
     except BackendUnreachable as error:
         if is_new:
             name = "CODEHUB_DATA_DIR" if settings.archive_url is None else "CODEHUB_ARCHIVE_URL"
-            raise CannotStart(f"{error}. Give codehub access to it, or correct {name}") from None
+            reason = failure_text(error, terminal_language())
+            raise CannotStart(say("no_archives", reason=reason, setting=name)) from None
         log.warning("archives_unreachable", reason=str(error))
     return objects

@@ -1,7 +1,8 @@
 """Backs up a whole installation to a new location. Refuses one that is not empty.
 
 database.dump         PostgreSQL's own dump of one moment
-archives/             a store of archives like any other: all that were committed, and one of each home that no archive had
+archives/             a store of archives like any other: all that were committed, and one of each home that
+                      no archive had
 codehub-backup.json   what there is, with checksums; written last: without it this is no back-up
 """
 
@@ -22,14 +23,18 @@ from codehub.adapters.postgres.dump import DumpFailed, HomeSnapshot, Snapshot, d
 from codehub.adapters.threads import in_thread
 from codehub.app.database import database_beside, stores
 from codehub.app.errors import CannotStart
-from codehub.app.platform import platform
+from codehub.app.language import say
+from codehub.app.platform import open_platform
 from codehub.core.backups import CopiedHome, Manifest
+from codehub.core.messages import Code, Message
 from codehub.core.workspace import StorageBackend
-from codehub.engine.platforms import Platforms
+from codehub.engine.backends import Backends
 from codehub.engine.system import System
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Home, ignore_progress
 from codehub.settings import Settings
+from codehub.text.terminal import terminal_language
+from codehub.web.domain_text import failure_text
 
 MANIFEST, DUMP, ARCHIVES = "codehub-backup.json", "database.dump", "archives"
 FORMAT = 1
@@ -46,9 +51,7 @@ def decode(text: bytes) -> Manifest:
     try:
         content: Mapping[str, Any] = json.loads(text)
         if content["format"] != FORMAT:
-            raise CannotStart(
-                f"the back-up is of format {content['format']!r}, and this codehub knows format {FORMAT}: use a later codehub"
-            )
+            raise CannotStart(say("backup.format", format=content["format"], known=FORMAT))
         return Manifest(
             str(UUID(content["installation"])),
             datetime.fromisoformat(content["taken_at"]).isoformat(),
@@ -60,7 +63,7 @@ def decode(text: bytes) -> Manifest:
             tuple((str(name), str(reason)) for name, reason in content["missing"]),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise CannotStart(f"{MANIFEST} of the back-up can't be read ({error}): it is damaged") from None
+        raise CannotStart(say("backup.unreadable", file=MANIFEST, error=error)) from None
 
 
 def address(location: str) -> str:
@@ -75,7 +78,7 @@ async def back_up(settings: Settings, system: System, location: str, report: Rep
     async with (
         database_beside(settings, system) as connect_args,
         stores(connect_args, system, settings.redis_url) as all_stores,
-        platform(settings, all_stores, system, stops=False) as host_platform,
+        open_platform(settings, all_stores, system, stops=False) as platform,
     ):
         try:
             await _make_new(root, url)
@@ -90,10 +93,10 @@ async def back_up(settings: Settings, system: System, location: str, report: Rep
             source = Objects(settings.archives, installation=all_stores.installation)
             archives, archives_size = await _copy_all(source, target, database_snapshot, report)
             homes, missing = await copy_homes(
-                host_platform.backends, ObjectArchives(target), database_snapshot, system, report
+                platform.backends, ObjectArchives(target), database_snapshot, system, report
             )
             missing += [
-                (home.name, f"its archive {home.archive_key} is not in the store")
+                (home.name, say("backup.no_archive", key=home.archive_key))
                 for home in database_snapshot.homes
                 if home.archive_key is not None and home.archive_key not in archives
             ]
@@ -109,9 +112,8 @@ async def back_up(settings: Settings, system: System, location: str, report: Rep
             )
             await root.put(MANIFEST, encode(manifest))
         except (DumpFailed, ActionFailed) as error:
-            raise CannotStart(
-                f"the back-up was not completed, and {location} holds half of one: {error}"
-            ) from None
+            reason = failure_text(error, terminal_language())
+            raise CannotStart(say("backup.half", place=location, reason=reason)) from None
         return manifest
 
 
@@ -119,7 +121,7 @@ async def _make_new(root: Objects, url: str) -> None:
     if root.directory is not None:
         await in_thread(root.directory.mkdir, mode=0o700, parents=True, exist_ok=True)
     if await root.list_under():
-        raise CannotStart(f"{url} is not empty: name a new place for each back-up")
+        raise CannotStart(say("backup.not_empty", place=url))
 
 
 async def _store(root: Objects, name: str, parts: AsyncGenerator[bytes, None]) -> tuple[str, int]:
@@ -160,7 +162,7 @@ async def _copy_all(
 
 
 async def copy_homes(
-    platforms: Platforms,
+    backends: Backends,
     into: ObjectArchives,
     database_snapshot: Snapshot,
     system: System,
@@ -174,11 +176,10 @@ async def copy_homes(
     for number, home in enumerate(unarchived):
         report("homes", number, len(unarchived), 0)
         try:
-            key = await _copy_home(
-                platforms, into, home, system.identity.new_id(), database_snapshot.taken_at
-            )
+            key = await _copy_home(backends, into, home, system.identity.new_id(), database_snapshot.taken_at)
         except (ActionFailed, BackendUnreachable) as error:
-            missing.append((home.name, f"its home is not in an archive, and could not be copied: {error}"))
+            reason = failure_text(error, terminal_language())
+            missing.append((home.name, say("backup.not_copied", reason=reason)))
         else:
             copied.append(CopiedHome(str(home.workspace_id), home.name, home.volume_id, key))
     if unarchived:
@@ -187,12 +188,12 @@ async def copy_homes(
 
 
 async def _copy_home(
-    platforms: Platforms, into: ObjectArchives, home: HomeSnapshot, op_id: UUID, at: datetime
+    backends: Backends, into: ObjectArchives, home: HomeSnapshot, op_id: UUID, at: datetime
 ) -> str:
     """`at`: the database's time of the back-up, after which its archive counts as made."""
-    storage: object = platforms.storage.get(StorageBackend(home.storage_backend))
+    storage: object = backends.storage.get(StorageBackend(home.storage_backend))
     if home.volume_id is None or not isinstance(storage, ArchivingStorage):
-        raise ActionFailed(f"there is no volume of it that this codehub ({home.storage_backend}) knows")
+        raise BackendUnreachable(Message(Code.NO_ADAPTER, {"backend": home.storage_backend}))
 
     async def may_commit() -> datetime:
         return at

@@ -15,20 +15,21 @@ from codehub.adapters.system.machine import SystemTasks
 from codehub.app.database import ApiStores, Stores
 from codehub.app.database_wait import until_reachable
 from codehub.app.errors import CannotStart
+from codehub.app.language import say
 from codehub.app.supervisor import supervise
 from codehub.core.limits import Limits
 from codehub.core.membership import machine_of
 from codehub.core.workspace import Workspace
+from codehub.engine.backends import Backends
 from codehub.engine.controller import WorkspaceController
 from codehub.engine.disk_guard import TICK_S, DiskGuard
 from codehub.engine.gc import GarbageCollector
-from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
 from codehub.engine.ttl import TtlManager
 from codehub.engine.wakeups import Wakeup
 from codehub.ports.disks import Reserve
 from codehub.ports.metrics import Metrics, NoMetrics
-from codehub.ports.store import StoreUnavailable
+from codehub.ports.store import HistoryChanged, StoreUnavailable
 from codehub.service.workspaces import WorkspaceService
 from codehub.settings import Settings
 from codehub.web.dependencies import Check, NotReady
@@ -40,7 +41,7 @@ _SILENCE_S_MAX = 30.0
 
 @asynccontextmanager
 async def control(
-    settings: Settings, stores: Stores, platforms: Platforms, system: System, metrics: Metrics | None = None
+    settings: Settings, stores: Stores, backends: Backends, system: System, metrics: Metrics | None = None
 ) -> AsyncIterator[Check]:
     """Finish what the last process left before anything else begins (spec §5, Start-up); then run beside the
     caller.
@@ -49,10 +50,10 @@ async def control(
     """
     system = replace(system, tasks=SystemTasks())
     service = make_service(settings, stores)
-    collector = garbage_collector(settings, stores, platforms)
-    role = _ControllerRole(settings, stores, platforms, system, metrics)
+    collector = garbage_collector(settings, stores, backends)
+    role = _ControllerRole(settings, stores, backends, system, metrics)
     disk_guard = DiskGuard(
-        platforms,
+        backends,
         stores.controller,
         service,
         role.running,
@@ -81,9 +82,11 @@ async def control(
             system.tasks.spawn(supervise(name, work, system), name=name)
         yield role.check
     finally:
-        await system.tasks.cancel_all()
-        with suppress(StoreUnavailable):
-            await role.controller.leave()
+        try:
+            with suppress(StoreUnavailable):
+                await role.controller.leave()
+        finally:
+            await system.tasks.cancel_all()
 
 
 def _reserve(settings: Settings) -> tuple[Reserve | None, int]:
@@ -104,12 +107,12 @@ class _ControllerRole:
         self,
         settings: Settings,
         stores: Stores,
-        platforms: Platforms,
+        backends: Backends,
         system: System,
         metrics: Metrics | None,
     ) -> None:
         self._stores = stores
-        self._platforms = platforms
+        self._backends = backends
         self._system = system
         self._metrics = metrics
         self._rules = settings.rules
@@ -132,7 +135,7 @@ class _ControllerRole:
         self.controller = WorkspaceController(
             self._name,
             self._stores.controller,
-            self._platforms,
+            self._backends,
             self._stores.controller_hints,
             replace(self._system, tasks=self._tasks),
             host=self._host,
@@ -145,20 +148,24 @@ class _ControllerRole:
         """Become a member. Refuses a backend that belongs to another machine."""
         members = self.controller.members
         await members.beat()
-        for backend in self._platforms.instances:
+        for backend in self._backends.instances:
             if (machine := machine_of(backend, members.others, host=self._host)) is not None:
                 await members.leave()
-                raise CannotStart(
-                    f"{backend} belongs to one machine, and {machine} has it: stop codehub there, or set CODEHUB_INSTANCE_BACKEND"
-                )
+                raise CannotStart(say("other_machine", backend=backend, machine=machine))
 
     async def run(self) -> None:
         """Run until cancelled, or until it dies: the next run is another controller's."""
         if self._has_run:
             self._renew()
+            await until_reachable(self.join, self._system)
         self._has_run = True
         try:
             await self.controller.run()
+        except HistoryChanged:
+            log.warning("history_changed")
+            with suppress(StoreUnavailable):
+                await self.controller.leave()
+            raise
         finally:
             await self._tasks.cancel_all()
 
@@ -185,10 +192,10 @@ def make_limits(settings: Settings) -> Limits:
     return Limits(settings.limit_running_per_user, settings.limit_running_total)
 
 
-def garbage_collector(settings: Settings, stores: Stores, platforms: Platforms) -> GarbageCollector:
+def garbage_collector(settings: Settings, stores: Stores, backends: Backends) -> GarbageCollector:
     return GarbageCollector(
         stores.controller,
-        platforms,
+        backends,
         grace=timedelta(seconds=settings.gc_grace_seconds),
         history_kept=timedelta(seconds=settings.history_seconds),
     )

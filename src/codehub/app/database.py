@@ -13,12 +13,16 @@ from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool, report_outages
 from codehub.adapters.postgres.credentials import PostgresCredentials
+from codehub.adapters.postgres.doors import PostgresDoors
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, find_running, has_cluster
 from codehub.adapters.postgres.hints import PEOPLE_CHANNEL, PostgresHints
+from codehub.adapters.postgres.lineage import Lineage
 from codehub.adapters.postgres.migrate import Migration, migrate
+from codehub.adapters.postgres.ports import PostgresSharedPorts
 from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.app.database_wait import until_reachable
 from codehub.app.errors import CannotStart
+from codehub.app.language import say
 from codehub.engine.system import System
 from codehub.ports.hints import Hints
 from codehub.ports.store import StoreUnavailable
@@ -44,6 +48,8 @@ class ApiStores:
     api: PostgresApiStore
     access: PostgresAccess
     credentials: PostgresCredentials
+    doors: PostgresDoors
+    ports: PostgresSharedPorts
     api_hints: Hints
     people_hints: PostgresHints
     installation: str
@@ -79,19 +85,25 @@ async def database(
     await embedded.start()
     try:
         if is_migrated:
-            await until_reachable(lambda: migrate_database(settings, embedded.connect_args), system)
+            await until_reachable(
+                lambda: migrate_database(settings, embedded.connect_args, contracts=True),  # nobody is beside
+                system,
+            )
         yield embedded.connect_args
     finally:
         await embedded.stop()
 
 
-async def migrate_database(settings: Settings, connect_args: dict[str, Any]) -> Sequence[Migration]:
-    """Bring the database to this program's schema and return what was applied.
+async def migrate_database(
+    settings: Settings, connect_args: dict[str, Any], *, contracts: bool = False
+) -> Sequence[Migration]:
+    """Bring the database to this program's schema and return what was
+    applied. `contracts`: no earlier release serves any more.
 
     An error about the server names its setting.
     """
     try:
-        return await migrate(connect_args)
+        return await migrate(connect_args, contracts=contracts)
     except (StoreUnavailable, ValueError) as error:
         if settings.database_url is None:
             raise
@@ -99,8 +111,7 @@ async def migrate_database(settings: Settings, connect_args: dict[str, Any]) -> 
         # port.
         reason = f" ({error})" if isinstance(error, StoreUnavailable) else ""
         raise CannotStart(
-            f"CODEHUB_DATABASE_URL: there is no way into the database at {_host_and_port(settings.database_url)}{reason}. Start that server or correct "
-            "the address, postgresql://user:password@host:port/database; without it codehub brings its own"
+            say("no_database", place=_host_and_port(settings.database_url), reason=reason)
         ) from None
 
 
@@ -108,9 +119,9 @@ def _host_and_port(url: SecretStr) -> str:
     """Return the host and port of a database, and nothing else of its address."""
     parts = urlsplit(url.get_secret_value())
     try:
-        return f"{parts.hostname or 'this machine'}:{parts.port or _DEFAULT_PORT}"
+        return f"{parts.hostname or say('this_machine')}:{parts.port or _DEFAULT_PORT}"
     except ValueError:
-        return "the address that is set"
+        return say("set_address")
 
 
 @asynccontextmanager
@@ -122,9 +133,7 @@ async def database_beside(
     The embedded database must exist: it is not made here.
     """
     if settings.database_url is None and not has_cluster(settings.data_dir):
-        raise CannotStart(
-            f"there is no codehub in {settings.data_dir}: start it once with `codehub up`, or say where it is with CODEHUB_DATA_DIR"
-        )
+        raise CannotStart(say("no_codehub", directory=settings.data_dir))
     running = None if settings.database_url is not None else find_running(settings.data_dir)
     if running is None:
         async with database(settings, system, is_migrated=is_migrated) as connect_args:
@@ -145,6 +154,7 @@ async def api_stores(
 ) -> AsyncIterator[ApiStores]:
     """Open the API's stores alone: what serves people needs no more. With a Redis, that carries the hints."""
     async with AsyncExitStack() as stack:
+        lineage = Lineage()
         pool = await until_reachable(
             lambda: open_pool(
                 connect_args,
@@ -152,6 +162,7 @@ async def api_stores(
                 size_min=SERVING_CONNECTIONS if is_serving else 1,
                 size_max=SERVING_CONNECTIONS,
                 answer_s_max=answer_s_max,
+                lineage=lineage,
             ),
             system,
         )
@@ -166,9 +177,11 @@ async def api_stores(
 
         probe = _Probe(lambda: pool.fetchval(_INSTALLATION), system.tasks)
         yield ApiStores(
-            api=PostgresApiStore(pool, hints),
+            api=PostgresApiStore(pool, hints, lineage),
             access=PostgresAccess(pool),
             credentials=PostgresCredentials(pool),
+            doors=PostgresDoors(pool),
+            ports=PostgresSharedPorts(pool, hints),
             api_hints=hints,
             people_hints=PostgresHints(
                 pool, connect_args, Role.API, clock=system.clock, channel=PEOPLE_CHANNEL
@@ -193,8 +206,12 @@ async def stores(
         opened = await stack.enter_async_context(
             api_stores(connect_args, system, redis_url, is_serving=is_serving, answer_s_max=answer_s_max)
         )
+        lineage = Lineage()
         pool = await until_reachable(
-            lambda: open_pool(connect_args, Role.CONTROLLER, answer_s_max=_PASS_ANSWER_S_MAX), system
+            lambda: open_pool(
+                connect_args, Role.CONTROLLER, answer_s_max=_PASS_ANSWER_S_MAX, lineage=lineage
+            ),
+            system,
         )
         stack.callback(pool.terminate)
         by_database = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=system.clock)
@@ -212,12 +229,14 @@ async def stores(
             api=opened.api,
             access=opened.access,
             credentials=opened.credentials,
+            doors=opened.doors,
+            ports=opened.ports,
             api_hints=opened.api_hints,
             people_hints=opened.people_hints,
             installation=opened.installation,
             check=opened.check,
             terminate=terminate,
-            controller=PostgresControllerStore(pool, sender),
+            controller=PostgresControllerStore(pool, sender, lineage),
             controller_hints=listener,
         )
 
@@ -229,8 +248,7 @@ async def _redis_hints(url: SecretStr, system: System) -> AsyncIterator[Hints]:
     try:
         hints = RedisHints(url.get_secret_value(), clock=system.clock)
     except (TypeError, ValueError) as error:
-        advice = "correct what stands behind ? in it, or leave that out"
-        raise CannotStart(f"CODEHUB_REDIS_URL: {error}: {advice}") from None
+        raise CannotStart(say("wrong_redis", error=error)) from None
     try:
         yield hints
     finally:
@@ -239,16 +257,16 @@ async def _redis_hints(url: SecretStr, system: System) -> AsyncIterator[Hints]:
 
 async def until_stopped(
     all_stores: ApiStores,
-    end: asyncio.Event | None = None,
+    end: Awaitable[object] | None = None,
     *,
     last_answer_s_max: float = LAST_ANSWER_S_MAX,
 ) -> None:
-    """Wait until cancelled, or `end` is set.
+    """Wait until cancelled, or for `end`.
 
     A moment later all database connections are closed: one may hang.
     """
     try:
-        await (end or asyncio.Event()).wait()
+        await (end or asyncio.Event().wait())
     finally:
         asyncio.get_running_loop().call_later(last_answer_s_max, all_stores.terminate)
 

@@ -12,6 +12,7 @@ from codehub.adapters.docker.containers import UID, Mount
 from codehub.adapters.docker.disk import DockerDisk
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.groups import ParentGroup
+from codehub.adapters.docker.instance_access import DockerInstanceAccess
 from codehub.adapters.docker.instances import DockerInstances
 from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.groups import totals
@@ -22,19 +23,22 @@ from codehub.adapters.threads import in_thread
 from codehub.app.archives import UnmarkedStores, archive_store
 from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
-from codehub.app.platform import HomeStore, Platform
+from codehub.app.language import say
+from codehub.app.opened_platform import HomeStore, Platform
 from codehub.core.ides import IDES
 from codehub.core.workspace import InstanceBackend, StorageBackend
-from codehub.engine.platforms import Platforms
+from codehub.engine.backends import Backends
 from codehub.engine.system import System
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home
 from codehub.settings import Settings
+from codehub.text.terminal import terminal_language
+from codehub.web.domain_text import failure_text
 
 
 @asynccontextmanager
-async def docker_platform(
+async def open_docker_platform(
     settings: Settings, stores: ApiStores, system: System, marks: UnmarkedStores
 ) -> AsyncIterator[Platform]:
     """Yield it. `marks` says what may be marked as ours.
@@ -79,6 +83,7 @@ async def docker_platform(
         has_login=settings.ceilings.images.has_login,
         group=group,
     )
+    access = DockerInstanceAccess(engine, helper_image=settings.helper_image, clock=system.clock)
     homes = {StorageBackend.DOCKER_VOLUME: volumes, StorageBackend.OBJECT_STORE: volumes}
     try:
         if marks.homes.issuperset(homes):
@@ -91,7 +96,7 @@ async def docker_platform(
         directory_stores = {StorageBackend.LOCAL_DIR: directories} if uses_directories else {}
         floor_mb = settings.disk_floor_mb
         disk = DockerDisk(engine, floor_mb=floor_mb, clock=system.clock)
-        backends = Platforms(
+        backends = Backends(
             {InstanceBackend.LOCAL_DOCKER: instances},
             {**homes, **directory_stores},
             settings.ceilings,
@@ -108,6 +113,7 @@ async def docker_platform(
                 },
             },
             {InstanceBackend.LOCAL_DOCKER: instances},
+            {InstanceBackend.LOCAL_DOCKER: access},
         )
         home_stores: dict[StorageBackend, HomeStore] = {
             StorageBackend.DOCKER_VOLUME: volumes,
@@ -115,6 +121,7 @@ async def docker_platform(
         }
         yield Platform(backends, settings.ide or next(iter(IDES)), tuple(IDES), home_stores)
     finally:
+        await access.close()
         await engine.close()
         if group is not None:
             await in_thread(group.close)
@@ -135,8 +142,6 @@ def _explain_docker_failures() -> Iterator[None]:
     try:
         yield
     except ActionFailed as error:
-        raise CannotStart(str(error)) from None
+        raise CannotStart(failure_text(error, terminal_language())) from None
     except BackendUnreachable as error:
-        raise CannotStart(
-            f"{error}. Start Docker, or correct DOCKER_HOST; CODEHUB_INSTANCE_BACKEND=local-process does without it"
-        ) from None
+        raise CannotStart(say("no_docker", reason=failure_text(error, terminal_language()))) from None

@@ -1,9 +1,9 @@
 """The edge: the proxy on the public port, with what it asks wired to the stores and the platform."""
 
 import socket
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,27 +11,33 @@ from uuid import UUID
 
 from codehub.adapters.local.instances import LocalInstances
 from codehub.adapters.local.peers import LoopbackPeers
+from codehub.adapters.port_address import PortAddress
 from codehub.adapters.system.machine import SystemTasks
 from codehub.app.control import make_service
 from codehub.app.database import ApiStores
+from codehub.app.drain import Drain
 from codehub.core.access import written_origin
 from codehub.core.ides import ide_profile
 from codehub.core.progress import Progress
 from codehub.core.workspace import InstanceBackend, Workspace
-from codehub.engine.platforms import Platforms
+from codehub.engine.backends import Backends
 from codehub.engine.system import System
 from codehub.ports.instances import InstanceController, TcpUpstream, UnixUpstream, Upstream
 from codehub.ports.store import ApiStore, LoadedWorkspaces
+from codehub.ports.system import Tasks
 from codehub.proxy.engine.client import ClientConnection
 from codehub.proxy.engine.context import AddressOf
 from codehub.proxy.engine.server import Edge, targets_in_use
-from codehub.proxy.engine.targets import Target
 from codehub.proxy.policy.activity import Activity
 from codehub.proxy.policy.answers import EngineAnswers
+from codehub.proxy.policy.api_targets import ApiTargets
 from codehub.proxy.policy.database_time import DatabaseTime
+from codehub.proxy.policy.entering import Entering
 from codehub.proxy.policy.gate import GateRules, WorkspaceGate
 from codehub.proxy.policy.header_rules import header_rules
+from codehub.proxy.policy.port_ways import PortWays
 from codehub.proxy.policy.route_cache import RouteCache
+from codehub.proxy.policy.tab import Count, TabInserter
 from codehub.settings import Settings
 
 _UNIX = "unix://"
@@ -56,16 +62,36 @@ class StoredWorkspaces:
         return (await self._store.progress([workspace_id])).get(workspace_id)
 
 
+@dataclass(frozen=True, slots=True)
+class PublicPort:
+    """The public port while it is served."""
+
+    listener: socket.socket
+    edge: Edge
+    gate: WorkspaceGate
+
+    async def leave(self, drain: Drain) -> None:
+        """Serve on until balancers know, then take nobody new and end what is under way."""
+        self.gate.is_leaving = self.edge.is_leaving = True
+        await self.edge.clock.sleep(drain.notice_s)
+        self.listener.close()
+        await self.edge.drain(drain.rest_s)
+
+
 @asynccontextmanager
 async def edge(
     settings: Settings,
     listener: socket.socket,
-    api: Upstream,
+    apis: Sequence[Upstream],
     all_stores: ApiStores,
-    backends: Platforms,
+    backends: Backends,
     system: System,
-) -> AsyncIterator[Edge]:
-    """Serve the public port until the end; then what was used is recorded, and every connection is closed."""
+    count_page: Count = lambda _outcome: None,
+) -> AsyncIterator[PublicPort]:
+    """Serve the public port until the end; then what was used is recorded, and every connection is closed.
+
+    `count_page` is told what became of each page of an IDE (policy/tab.py).
+    """
     system = replace(system, tasks=SystemTasks())
     clock, tasks = system.clock, system.tasks
     workspace_locator = StoredWorkspaces(all_stores.api, backends.instances)
@@ -74,6 +100,7 @@ async def edge(
     activity = Activity(
         service, all_stores.credentials, time, clock=clock, flush_s=settings.activity_flush_seconds
     )
+    origins = settings.workspace_origins
     route_cache = RouteCache(
         all_stores.credentials,
         workspace_locator,
@@ -84,8 +111,18 @@ async def edge(
         keeps_prefix=lambda ide: ide_profile(ide).keeps_prefix,
         monitor_of=activity.monitor,
         forget_monitor=activity.forget,
+        inserter_of=lambda row: TabInserter(row, count_page) if settings.tab_script else None,
         targets_in_use=partial(targets_in_use, connections),
         time=time,
+        workspace_of=all_stores.doors.workspace_of,
+        ports=None
+        if origins is None
+        else PortWays(
+            all_stores.ports,
+            settings.ports_ceiling,
+            partial(_port_address, backends, tasks),
+            activity.port_monitor,
+        ),
     )
     proto = urlsplit(settings.base_url).scheme
     rules = GateRules(
@@ -93,13 +130,25 @@ async def edge(
         is_secure=proto == "https",
         wake_archived=settings.wake_archived,
         wake_wait_s=settings.wake_wait_seconds,
+        sleep_warning_s=settings.sleep_warning_seconds,
     )
+    api_targets = ApiTargets(apis, clock)
+    entering = None
+    if origins is not None:
+        entering = Entering(all_stores.doors, origins, settings.base_url, randomness=system.randomness)
     gate = WorkspaceGate(
-        route_cache, workspace_locator, service, Target(api), rules, clock=clock, tasks=tasks
+        route_cache,
+        workspace_locator,
+        service,
+        api_targets,
+        rules,
+        clock=clock,
+        tasks=tasks,
+        entering=entering,
     )
-    public_port = Edge(
+    served = Edge(
         gate,
-        rules=header_rules(secure=rules.is_secure),
+        rules=header_rules(secure=rules.is_secure, origins=origins),
         answers=EngineAnswers(),
         clock=clock,
         tasks=tasks,
@@ -110,15 +159,20 @@ async def edge(
         connections=connections,
     )
     try:
-        async with public_port.serving(listener):
+        async with served.serving(listener):
             tasks.spawn(route_cache.run(), name="route-cache")
             tasks.spawn(activity.run(), name="activity")
-            yield public_port
+            yield PublicPort(listener, served, gate)
     finally:
         await tasks.cancel_all()
 
 
-def _address_of(all_stores: ApiStores, backends: Platforms) -> AddressOf:
+def _port_address(backends: Backends, tasks: Tasks, workspace: Workspace, port: int) -> PortAddress | None:
+    access = backends.accesses.get(workspace.spec.instance_backend)
+    return None if access is None else PortAddress(access, workspace.id, port, tasks)
+
+
+def _address_of(all_stores: ApiStores, backends: Backends) -> AddressOf:
     """Return a function that recognises workspaces which share this machine's network and its loopback."""
     local = backends.instances.get(InstanceBackend.LOCAL_PROCESS)
     if isinstance(local, LocalInstances) and local.shares_network:
@@ -126,8 +180,12 @@ def _address_of(all_stores: ApiStores, backends: Platforms) -> AddressOf:
     return lambda _peer, _ours: None
 
 
-def upstream_of(url: str) -> Upstream:
-    """Return where an API listens: unix:///path or http://host:port."""
+def upstreams_of(urls: str) -> Sequence[Upstream]:
+    """Return where APIs listen, each unix:///path or http://host:port, with commas between."""
+    return [_upstream_of(url) for url in urls.split(",")]
+
+
+def _upstream_of(url: str) -> Upstream:
     if url.startswith(_UNIX):
         return UnixUpstream(Path(url.removeprefix(_UNIX)))
     parts = urlsplit(url)

@@ -19,10 +19,13 @@ from typing import Any
 import structlog
 
 from codehub.adapters.system.machine import SystemTasks
+from codehub.app.drain import Drain
 from codehub.app.errors import CannotStart
+from codehub.app.language import say
 from codehub.app.server import bind_port
 from codehub.app.supervisor import supervise
 from codehub.engine.system import System
+from codehub.ports.metrics import Metrics, NoMetrics
 from codehub.settings import Settings
 
 log = structlog.get_logger()
@@ -30,6 +33,10 @@ log = structlog.get_logger()
 READY_S_MAX = 60.0
 _AGAIN_S = 1.0
 _END_S_MAX = 5.0
+DRAIN = b"drain\n"
+"""What a worker that is to leave in order is told."""
+PAGE = "page"
+"""Before what became of a page of an IDE: the metrics are with whoever started the worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +88,22 @@ class EdgeWorkers:
     """A worker on each listener. They load at once, and serve once they get their configuration."""
 
     def __init__(
-        self, listeners: Sequence[socket.socket], system: System, *, ready_s_max: float = READY_S_MAX
+        self,
+        listeners: Sequence[socket.socket],
+        system: System,
+        *,
+        ready_s_max: float = READY_S_MAX,
+        metrics: Metrics | None = None,
     ) -> None:
         self._system = system
+        self._metrics = metrics or NoMetrics()
         self._ready_s_max = ready_s_max
         self._tasks = SystemTasks()
         self._config: asyncio.Future[SharedConfig] = asyncio.get_running_loop().create_future()
         self._serving: list[asyncio.Event] = []
+        self._listeners = listeners
+        self._processes: set[asyncio.subprocess.Process] = set()
+        self._leaves = asyncio.Event()
         for listener in listeners:
             listener.listen()
             ready = asyncio.Event()
@@ -105,6 +121,20 @@ class EdgeWorkers:
         finally:
             await self.end()
 
+    async def leave(self, drain: Drain) -> None:
+        """Have them leave in order, and return when they have."""
+        self._leaves.set()
+        for process in self._processes:
+            if process.returncode is None:  # else its pipe is closed
+                assert process.stdin is not None
+                process.stdin.write(DRAIN)
+        await self._system.clock.sleep(drain.notice_s)
+        for listener in self._listeners:
+            listener.close()  # theirs are closed too: else the kernel would go on taking connections
+        with suppress(TimeoutError):
+            async with asyncio.timeout(drain.rest_s + _END_S_MAX):
+                await asyncio.gather(*(process.wait() for process in list(self._processes)))
+
     async def end(self) -> None:
         """End them, whether they serve or have nothing to do yet."""
         await self._tasks.cancel_all()
@@ -115,12 +145,10 @@ class EdgeWorkers:
                 for ready in self._serving:
                     await ready.wait()
         except TimeoutError:
-            raise CannotStart(
-                f"not all edge workers serve after {self._ready_s_max:g} s: the lines above say why; CODEHUB_PROXY_WORKERS says how many there are"
-            ) from None
+            raise CannotStart(say("no_workers", seconds=self._ready_s_max)) from None
 
     async def _run_worker(self, listener: socket.socket, ready: asyncio.Event) -> None:
-        while True:
+        while not self._leaves.is_set():
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "codehub.app.edge_process"),
                 stdin=asyncio.subprocess.PIPE,
@@ -128,6 +156,8 @@ class EdgeWorkers:
                 pass_fds=(listener.fileno(),),
                 start_new_session=True,  # Ctrl-C is for the parent: it stops the workers in order
             )
+            self._processes.add(process)
+            counting: asyncio.Task[None] | None = None
             try:
                 assert process.stdin is not None
                 assert process.stdout is not None
@@ -136,13 +166,28 @@ class EdgeWorkers:
                     listener.fileno(), listener.getsockname()[1], shared.connect_args, shared.api
                 )
                 process.stdin.write(config.to_json().encode() + b"\n")
+                if self._leaves.is_set():  # since it was started
+                    process.stdin.write(DRAIN)
                 if await process.stdout.readline() == b"ready\n":
                     ready.set()
+                    # Not waited for: who else has its end of the pipe keeps nobody from replacing it.
+                    counting = self._tasks.spawn(self._count_pages(process.stdout), name="edge-pages")
                 code = await process.wait()
-                log.warning("edge_worker_ended", pid=process.pid, code=code)
+                if not self._leaves.is_set():
+                    log.warning("edge_worker_ended", pid=process.pid, code=code)
             finally:
+                if counting is not None:
+                    counting.cancel()
+                self._processes.discard(process)
                 await _end(process)
             await self._system.clock.sleep(_AGAIN_S)
+
+    async def _count_pages(self, output: asyncio.StreamReader) -> None:
+        """Count what a worker says of pages, until it ends."""
+        while line := await output.readline():
+            word, _, outcome = line.decode().strip().partition(" ")
+            if word == PAGE:
+                self._metrics.count_page(outcome)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -10,29 +10,42 @@ from uuid import UUID
 from codehub.adapters.groups import totals
 from codehub.adapters.local.disk import LocalDisk, usable_quota
 from codehub.adapters.local.installed_ides import installed_ides
+from codehub.adapters.local.instance_access import LocalInstanceAccess
 from codehub.adapters.local.instances import LocalInstances
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.app.archives import UnmarkedStores, archive_store
 from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
-from codehub.app.platform import Platform
+from codehub.app.language import say
+from codehub.app.opened_platform import Platform
 from codehub.core.workspace import InstanceBackend, StorageBackend
-from codehub.engine.platforms import Platforms
+from codehub.engine.backends import Backends
+from codehub.engine.membership import ALIVE_S
 from codehub.engine.system import System
 from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home
+from codehub.ports.store import StoreUnavailable
 from codehub.settings import Settings
+from codehub.text.terminal import terminal_language
+from codehub.web.domain_text import failure_text, message_text
 
 
 @asynccontextmanager
-async def local_platform(
-    settings: Settings, stores: ApiStores, system: System, marks: UnmarkedStores, *, stops: bool
+async def open_local_platform(
+    settings: Settings,
+    stores: ApiStores,
+    system: System,
+    marks: UnmarkedStores,
+    *,
+    stops: bool,
+    is_shared: bool,
 ) -> AsyncIterator[Platform]:
     """Yield it.
 
-    `marks` says what may be marked as ours; `stops`: start instances, and end them at the end.
+    `marks` says what may be marked as ours; `stops`: start instances, and end them at the end; `is_shared`:
+    unless another controller of this machine goes on with them.
     """
     installed = installed_ides()
     _refuse_missing_ide(settings, installed)
@@ -74,7 +87,8 @@ async def local_platform(
         homes_root=settings.homes_root,
         most=totals(settings.limit_memory_mb_total, settings.limit_pids_total),
     )
-    # Homes of either kind lie there: while there is one, a missing mark is a directory that is not the right one.
+    # Homes of either kind lie there: while there is one, a missing
+    # mark is a directory that is not the right one.
     if marks.homes.issuperset({StorageBackend.LOCAL_DIR, StorageBackend.OBJECT_STORE}):
         await storage.prepare()
     await instances.open()
@@ -82,20 +96,32 @@ async def local_platform(
         if stops:
             await _try_out(instances)
             _refuse_missing_ide(settings, instances.ides)
-        backends = Platforms(
+        backends = Backends(
             {InstanceBackend.LOCAL_PROCESS: instances},
             {StorageBackend.LOCAL_DIR: storage, StorageBackend.OBJECT_STORE: storage},
             settings.ceilings,
             {StorageBackend.LOCAL_DIR: disk, StorageBackend.OBJECT_STORE: disk},
             {InstanceBackend.LOCAL_PROCESS: instances},
+            {InstanceBackend.LOCAL_PROCESS: LocalInstanceAccess(instances)},
         )
+        problems = (message_text(problem, terminal_language()) for problem in instances.ide_problems)
+        warnings = (*instances.warnings, *problems)
         ides = tuple(instances.ides)
         ide = settings.ide or next(iter(ides), "none")
-        yield Platform(backends, ide, ides, {StorageBackend.LOCAL_DIR: storage}, instances.warnings)
+        yield Platform(backends, ide, ides, {StorageBackend.LOCAL_DIR: storage}, warnings)
     finally:
-        if stops:
+        if stops and not (is_shared and await _is_controlled(stores)):
             await instances.stop_all()
         await instances.close()
+
+
+async def _is_controlled(stores: ApiStores) -> bool:
+    """Whether a controller is left, as far as is known: all that run instances here are of this machine."""
+    try:
+        others = await stores.api.members(within_s=ALIVE_S)
+    except StoreUnavailable:
+        return False
+    return any(InstanceBackend.LOCAL_PROCESS in other.member.backends for other in others)
 
 
 async def _try_out(instances: LocalInstances) -> None:
@@ -103,14 +129,13 @@ async def _try_out(instances: LocalInstances) -> None:
     try:
         await instances.try_out()
     except ActionFailed as error:
-        raise CannotStart(f"no workspace could run on this machine: {error}") from error
+        reason = failure_text(error, terminal_language())
+        raise CannotStart(say("no_workspace_runs", reason=reason)) from error
 
 
 def _refuse_missing_ide(settings: Settings, installed: Collection[str]) -> None:
     """Refuse a default IDE that is missing: every workspace that names no IDE would end in ERROR."""
     if settings.ide is not None and settings.ide not in installed:
-        available = f"there is {', '.join(installed)}" if installed else "there is none"
-        raise CannotStart(
-            f"CODEHUB_IDE={settings.ide} is not on this machine: {available}. "
-            "Install it (`make code-server` builds code-server), name one that is there, or leave CODEHUB_IDE unset"
-        )
+        if not installed:
+            raise CannotStart(say("no_ide.none", ide=settings.ide))
+        raise CannotStart(say("no_ide", ide=settings.ide, installed=", ".join(installed)))

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 
 from codehub.app.archives import holds_home
 from codehub.app.database import database_beside, stores
-from codehub.app.platform import HomeStore, platform
+from codehub.app.language import say
+from codehub.app.opened_platform import HomeStore
+from codehub.app.platform import open_platform
 from codehub.core.workspace import StorageBackend, Workspace
 from codehub.engine.system import System
 from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
 from codehub.ports.system import Clock
 from codehub.settings import Settings
+from codehub.text.terminal import terminal_language
 from codehub.web.dependencies import Check, NotReady
+from codehub.web.domain_text import failure_text, message_text
 
 _FRESH_S = 5.0
 _LOOK_S_MAX = 3.0
@@ -32,19 +36,12 @@ class LostMark:
     @property
     def description(self) -> str:
         """What is missing, and the effect of making it again."""
-        lines = [f"{self.mark} is missing: it marks where this installation's homes are.", ""]
+        lines = [say("mark.missing", mark=self.mark), ""]
         if self.present or self.absent:
             homes = len(self.present) + len(self.absent)
-            lines.append(f"The database knows of {homes} homes there. Here now: {len(self.present)}.")
-        lines += [f"  not here: {name}" for name in self.absent]
-        return "\n".join(
-            [
-                *lines,
-                "If this is another engine or directory, or its disk is not mounted, correct that instead.",
-                "If it is the right one, codehub makes the mark again, and nothing else: it goes on with the homes that are here, and says of",
-                "those that are not that they are lost. Nothing is deleted.",
-            ]
-        )
+            lines.append(say("mark.homes", known=homes, present=len(self.present)))
+        lines += [say("mark.absent", name=name) for name in self.absent]
+        return "\n".join([*lines, say("mark.effect")])
 
 
 def mark_checks(home_stores: Mapping[StorageBackend, HomeStore], clock: Clock) -> Mapping[str, Check]:
@@ -60,17 +57,17 @@ async def adopt(settings: Settings, system: System, *, is_sure: bool) -> Sequenc
     async with (
         database_beside(settings, system) as connect_args,
         stores(connect_args, system, settings.redis_url) as all_stores,
-        platform(settings, all_stores, system, stops=False) as host_platform,
+        open_platform(settings, all_stores, system, stops=False) as platform,
     ):
         rows = (await all_stores.controller.changes(None)).workspaces
         lost = []
-        for backend, home_store in host_platform.home_stores.items():
-            backends = {name for name, store in host_platform.backends.storage.items() if store is home_store}
+        for backend, home_store in platform.home_stores.items():
+            backends = {name for name, store in platform.backends.storage.items() if store is home_store}
             expected = [row for row in rows if row.spec.storage_backend in backends and holds_home(row)]
             if (lost_mark := await _check_mark(backend, home_store, expected)) is not None:
                 lost.append(lost_mark)
         for lost_mark in lost if is_sure else ():
-            await host_platform.home_stores[lost_mark.backend].prepare()
+            await platform.home_stores[lost_mark.backend].prepare()
         return lost
 
 
@@ -83,7 +80,7 @@ async def _check_mark(
         volumes = await home_store.list_unmarked()
         present = tuple(_describe(row) for row in expected if row.id in volumes)
         absent = tuple(_describe(row) for row in expected if row.id not in volumes)
-        return LostMark(backend, error.mark, present, absent)
+        return LostMark(backend, message_text(error.mark, terminal_language()), present, absent)
     return None
 
 
@@ -107,7 +104,7 @@ class _MarkCheck:
                 self._missing = await self._find_missing()
                 self._checked_at = self._clock.monotonic()
         if self._missing is not None:
-            raise NotReady(str(self._missing))
+            raise NotReady(failure_text(self._missing, terminal_language()))
 
     async def _find_missing(self) -> MarkMissing | None:
         try:

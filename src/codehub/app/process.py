@@ -16,12 +16,16 @@ import uvloop
 from codehub.adapters.postgres.embedded import EmbeddedPostgresError
 from codehub.adapters.postgres.migrate import MigrationRefused
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
+from codehub.app.drain import Drain
 from codehub.app.errors import CannotStart
+from codehub.app.language import say
 from codehub.engine.system import System
 from codehub.logs import configure_logs
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import StoreUnavailable
 from codehub.settings import Settings, unknown_settings
+from codehub.text.terminal import terminal_language
+from codehub.web.domain_text import failure_text
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -30,18 +34,25 @@ EXPECTED = (CannotStart, EmbeddedPostgresError, MigrationRefused, StoreUnavailab
 
 
 def run_until_signalled(
-    settings: Settings, environ: Mapping[str, str], work: Coroutine[Any, Any, None]
+    settings: Settings,
+    environ: Mapping[str, str],
+    work: Coroutine[Any, Any, None],
+    drain: Drain | None = None,
 ) -> int:
-    """Run until Ctrl-C or SIGTERM and return the exit code."""
+    """Run until Ctrl-C or SIGTERM and return the exit code.
+
+    With a `drain` the first SIGTERM that comes while it serves begins that, and the work ends by itself.
+    """
     configure_logs(level=log_level(settings))
     for line in unknown_settings(environ):
-        print(f"codehub: {line}", file=sys.stderr)  # noqa: T201  # messages for people go to stderr
+        print(say("line", text=line), file=sys.stderr)  # noqa: T201  # messages for people go to stderr
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(_until_signalled(work))
+            runner.run(_until_signalled(work, drain))
         except EXPECTED as error:
             progress("")
-            print(f"codehub: {error}", file=sys.stderr)  # noqa: T201
+            text = failure_text(error, terminal_language())
+            print(say("line", text=text), file=sys.stderr)  # noqa: T201
             return 1
     return 0
 
@@ -58,21 +69,21 @@ def run_beside(
         try:
             return runner.run(work(settings, make_system()))
         except EXPECTED as error:
-            raise CannotStart(str(error)) from error
+            raise CannotStart(failure_text(error, terminal_language())) from error
 
 
 def make_system() -> System:
     return System(SystemClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     print(line, flush=True)  # noqa: T201  # the lines that wire.md fixes go to stdout
 
 
 def warn(warning: str) -> None:
     """Warn of what weakens this codehub: at the terminal, or in the log."""
     if sys.stderr.isatty():
-        print(f"codehub: WARNING: {warning}", file=sys.stderr)  # noqa: T201
+        print(say("warning", text=warning), file=sys.stderr)  # noqa: T201
     else:
         log.warning("codehub_weakened", warning=warning)
 
@@ -85,7 +96,7 @@ def progress(step: str) -> None:
 
 def _print_message(message: str) -> None:
     if sys.stderr.isatty():
-        print(f"\r\033[Kcodehub: {message}", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"\r\033[K{say('line', text=message)}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def log_level(settings: Settings) -> int:
@@ -95,8 +106,8 @@ def log_level(settings: Settings) -> int:
     return logging.WARNING if sys.stderr.isatty() else logging.INFO
 
 
-async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work` until it ends or the first SIGINT or SIGTERM cancels it.
+async def _until_signalled(work: Coroutine[Any, Any, None], drain: Drain | None) -> None:
+    """Run `work` until it ends, or a SIGINT or SIGTERM cancels it: the first, if it can't drain.
 
     Later signals don't cut the stopping short.
     """
@@ -105,21 +116,22 @@ async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
     assert task is not None
     was_signalled = False
 
-    def stop() -> None:
+    def stop(number: signal.Signals) -> None:
         nonlocal was_signalled
-        if not was_signalled:
+        if drain is not None and drain.may_begin and number is signal.SIGTERM:
+            log.info("draining", notice_s=drain.notice_s, rest_s=drain.rest_s)
+            drain.begin()
+        elif not was_signalled:
             was_signalled = True
             log.info("stopping")
-            _print_message(
-                "stopping. Workspaces are put to sleep, and the next start wakes those that were awake."
-            )
+            _print_message(say("stopping"))
             task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, stop, number)
     try:
         await work
     except asyncio.CancelledError:
         if not was_signalled:
             raise
-        _print_message("stopped")
+        _print_message(say("stopped"))

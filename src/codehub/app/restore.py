@@ -23,11 +23,14 @@ from codehub.adapters.threads import in_thread
 from codehub.app.backup import ARCHIVES, DUMP, MANIFEST, ReportProgress, address, decode
 from codehub.app.database import database, migrate_database, stores
 from codehub.app.errors import CannotStart
-from codehub.app.platform import platform
+from codehub.app.language import say
+from codehub.app.platform import open_platform
 from codehub.core.backups import Manifest
 from codehub.engine.system import System
 from codehub.ports.backends import ActionFailed
 from codehub.settings import Settings
+from codehub.text.terminal import terminal_language
+from codehub.web.domain_text import failure_text
 
 
 async def read(settings: Settings, location: str) -> Manifest:
@@ -38,12 +41,14 @@ async def read(settings: Settings, location: str) -> Manifest:
     if root.directory is None or root.directory.is_dir():
         text = await root.get(MANIFEST)
     if text is None:
-        raise CannotStart(
-            f"there is no complete back-up in {location}: it has no {MANIFEST}, which `codehub backup` writes last"
-        )
+        raise CannotStart(say("restore.incomplete", place=location, file=MANIFEST))
     manifest = decode(text)
     await _refuse_occupied(settings, manifest)
     return manifest
+
+
+class UnusableBackup(Exception):
+    """The back-up is not whole, or not of one installation. It says what is wrong."""
 
 
 async def restore(settings: Settings, system: System, location: str, report: ReportProgress) -> Manifest:
@@ -58,8 +63,9 @@ async def restore(settings: Settings, system: System, location: str, report: Rep
             report("database", 0, 1, 0)
             await _restore_database(new_settings, system, manifest, scratch / DUMP)
             report("database", 1, 1, manifest.dump_size)
-    except (DumpFailed, ActionFailed) as error:
-        raise CannotStart(f"nothing was restored: {error}") from None
+    except (DumpFailed, UnusableBackup, ActionFailed) as error:
+        reason = failure_text(error, terminal_language())
+        raise CannotStart(say("restore.nothing", reason=reason)) from None
     return manifest
 
 
@@ -68,9 +74,7 @@ async def _refuse_occupied(settings: Settings, manifest: Manifest) -> None:
         try:
             await require_empty({"dsn": settings.database_url.get_secret_value()})
         except DumpFailed:
-            raise CannotStart(
-                "the database that CODEHUB_DATABASE_URL names is not empty: stop codehub, and name an empty one. Nothing is restored over another"
-            ) from None
+            raise CannotStart(say("restore.database")) from None
     else:
         _refuse_directory(settings.data_dir)
     if settings.homes_dir is not None:
@@ -82,30 +86,26 @@ async def _refuse_occupied(settings: Settings, manifest: Manifest) -> None:
         mark = await store.get(MARK)
         # Its own archives, which outlived the database, stay: those that are newer than the back-up too.
         if mark is None and await store.list_under():
-            raise CannotStart(
-                f"{settings.archive_url} holds something, and no codehub's mark: name an empty place in CODEHUB_ARCHIVE_URL"
-            )
+            place, setting = settings.archive_url, "CODEHUB_ARCHIVE_URL"
+            raise CannotStart(say("restore.unmarked", place=place, setting=setting))
         if mark is not None and mark.strip().decode(errors="replace") != manifest.installation:
-            raise CannotStart(
-                f"{settings.archive_url} is another installation's: name an empty place in CODEHUB_ARCHIVE_URL"
-            )
+            place, setting = settings.archive_url, "CODEHUB_ARCHIVE_URL"
+            raise CannotStart(say("restore.foreign", place=place, setting=setting))
 
 
 def _refuse_directory(data_dir: Path, *, beside: Path | None = None) -> None:
     if (pid := owner_of(data_dir)) is not None:
-        raise CannotStart(
-            f"a codehub runs in {data_dir} (pid {pid}): stop it, and name an empty CODEHUB_DATA_DIR"
-        )
+        raise CannotStart(say("restore.running", directory=data_dir, pid=pid))
     if data_dir.is_dir() and any(
         entry not in (beside, data_dir / "lost+found") for entry in data_dir.iterdir()
     ):
-        raise CannotStart(
-            f"{data_dir} is not empty: move it away, or name another CODEHUB_DATA_DIR. Nothing is restored over another installation"
-        )
+        raise CannotStart(say("restore.not_empty", directory=data_dir))
 
 
 def _refuse_homes(homes_dir: Path, installation: str) -> None:
-    """Refuse a directory of homes that holds something, unless it is this installation's own: its homes are newer than the back-up."""
+    """Refuse a directory of homes that holds something, unless it is this
+    installation's own: its homes are newer than the back-up.
+    """
     users = homes_dir / "users"
     if not users.is_dir():
         return
@@ -113,12 +113,10 @@ def _refuse_homes(homes_dir: Path, installation: str) -> None:
         mark = (users / HOMES_MARK).read_text().partition("\n")[0].strip()
     except FileNotFoundError:
         if any(users.iterdir()):
-            raise CannotStart(
-                f"{users} holds something, and no codehub's mark: name an empty place in CODEHUB_HOMES_DIR"
-            ) from None
+            raise CannotStart(say("restore.unmarked", place=users, setting="CODEHUB_HOMES_DIR")) from None
         return
     if mark != installation:
-        raise CannotStart(f"{users} is another installation's: name an empty place in CODEHUB_HOMES_DIR")
+        raise CannotStart(say("restore.foreign", place=users, setting="CODEHUB_HOMES_DIR"))
 
 
 @asynccontextmanager
@@ -177,7 +175,7 @@ async def _fetch(root: Objects, manifest: Manifest, dump: Path) -> None:
     """Read the dump and verify it, before anything is restored."""
     parts = await in_thread(root.download, DUMP)
     if parts is None:
-        raise ActionFailed(f"the back-up has no {DUMP}")
+        raise UnusableBackup(say("restore.no_dump", file=DUMP))
     digest, size = hashlib.sha256(), 0
     fd = os.open(dump, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(fd, "wb") as file:
@@ -186,7 +184,7 @@ async def _fetch(root: Objects, manifest: Manifest, dump: Path) -> None:
             size += len(part)
             await in_thread(file.write, part)
     if (digest.hexdigest(), size) != (manifest.dump_sha256, manifest.dump_size):
-        raise ActionFailed(f"{DUMP} of the back-up is damaged: its checksum is wrong")
+        raise UnusableBackup(say("restore.damaged", file=DUMP))
 
 
 async def _copy_archives(url: str, settings: Settings, manifest: Manifest, report: ReportProgress) -> None:
@@ -208,12 +206,12 @@ async def _restore_database(settings: Settings, system: System, manifest: Manife
         await migrate_database(settings, connect_args)
         async with (
             stores(connect_args, system, settings.redis_url) as all_stores,
-            platform(settings, all_stores, system, stops=False) as host_platform,
+            open_platform(settings, all_stores, system, stops=False) as platform,
         ):
             if all_stores.installation != manifest.installation:
-                raise ActionFailed(f"{DUMP} is not that of {MANIFEST}: another installation's")
+                raise UnusableBackup(say("restore.other", file=DUMP, manifest=MANIFEST))
             volumes: set[str | None] = set()
-            for storage in host_platform.home_stores.values():
+            for storage in platform.home_stores.values():
                 await storage.prepare()
                 volumes |= {volume.volume_id for volume in (await storage.list_volumes()).values()}
             for home in manifest.homes:

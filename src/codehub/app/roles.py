@@ -2,7 +2,7 @@
 the API by its address.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TypeVar
@@ -12,19 +12,23 @@ from codehub.app.access import ADMIN
 from codehub.app.control import control
 from codehub.app.database import ApiStores, api_stores, database, database_beside, stores, until_stopped
 from codehub.app.database import migrate_database as database_migrated
-from codehub.app.edge import edge, upstream_of
+from codehub.app.drain import Drain
+from codehub.app.edge import edge, upstreams_of
 from codehub.app.edge_processes import EdgeWorkers, shared_port
 from codehub.app.errors import CannotStart
-from codehub.app.platform import Platform, platform
-from codehub.app.process import make_system, say, warn
+from codehub.app.health_port import answering_health
+from codehub.app.language import say
+from codehub.app.opened_platform import Platform
+from codehub.app.platform import open_platform
+from codehub.app.process import make_system, print_line, warn
 from codehub.app.server import bind_port
 from codehub.app.web import serving_faces
 from codehub.engine.system import System
 from codehub.settings import Settings
 
 
-async def api(settings: Settings) -> None:
-    """Serve the API, and feed its streams, until cancelled."""
+async def api(settings: Settings, drain: Drain) -> None:
+    """Serve the API, and feed its streams, until cancelled or drained."""
     _require(settings, "api", "database_url", "public_base_url")
     system = make_system()
     with bind_port(settings) as listener:
@@ -32,29 +36,25 @@ async def api(settings: Settings) -> None:
             stack,
             _connect_args,
             all_stores,
-            host_platform,
+            platform,
         ):
-            faces = serving_faces(
-                settings,
-                listener,
-                all_stores,
-                host_platform,
-                system,
-                PrometheusMetrics(),
-                {"database": all_stores.check},
+            checks = {"process": drain.check, "database": all_stores.check}
+            faces = await stack.enter_async_context(
+                serving_faces(settings, listener, all_stores, platform, system, PrometheusMetrics(), checks)
             )
-            password = await stack.enter_async_context(faces)
+            # Its own /readyz is the installation's: what that lacks takes no API out of the balance.
+            await stack.enter_async_context(answering_health(settings, checks, system))
             host, port = listener.getsockname()[:2]
-            say(f"listens: {host}:{port}")
-            say(f"address: {settings.base_url}")
-            if password is not None:
-                say(f"user: {ADMIN}")
-                say(f"password: {password}")
-            await _announce_ready(all_stores)
+            print_line(f"listens: {host}:{port}")
+            print_line(f"address: {settings.base_url}")
+            if faces.password is not None:
+                print_line(f"user: {ADMIN}")
+                print_line(f"password: {faces.password}")
+            await _serve(all_stores, drain, faces.leave)
 
 
-async def proxy(settings: Settings) -> None:
-    """Serve the public port until cancelled: workspaces from here, all else from the API at
+async def proxy(settings: Settings, drain: Drain) -> None:
+    """Serve the public port until cancelled or drained: workspaces from here, all else from the APIs at
     CODEHUB_API_URL.
     """
     _require(settings, "proxy", "database_url", "public_base_url", "api_url")
@@ -65,45 +65,54 @@ async def proxy(settings: Settings) -> None:
             stack,
             connect_args,
             all_stores,
-            host_platform,
+            platform,
         ):
+            leave: Callable[[Drain], Awaitable[None]]
             if len(listeners) > 1:
                 workers = EdgeWorkers(listeners, system)
                 await stack.enter_async_context(workers.serving(connect_args, settings.api_url))
+                leave = workers.leave
             else:  # nothing else is in this process
-                upstream = upstream_of(settings.api_url)
-                await stack.enter_async_context(
-                    edge(settings, listeners[0], upstream, all_stores, host_platform.backends, system)
+                upstreams = upstreams_of(settings.api_url)
+                public_port = await stack.enter_async_context(
+                    edge(settings, listeners[0], upstreams, all_stores, platform.backends, system)
                 )
+                leave = public_port.leave
+            checks = {"process": drain.check, "database": all_stores.check}
+            await stack.enter_async_context(answering_health(settings, checks, system))
             host, port = listeners[0].getsockname()[:2]
-            say(f"listens: {host}:{port}")
-            say(f"address: {settings.base_url}")
-            await _announce_ready(all_stores)
+            print_line(f"listens: {host}:{port}")
+            print_line(f"address: {settings.base_url}")
+            await _serve(all_stores, drain, leave)
 
 
-async def controller(settings: Settings) -> None:
-    """Bring workspaces to their desired state until cancelled."""
+async def controller(settings: Settings, drain: Drain) -> None:
+    """Bring workspaces to their desired state until cancelled, or told to hand them over."""
     _require(settings, "controller", "database_url")
     system = make_system()
-    async with _open_role(settings, system, stores, stops=True) as (
+    async with _open_role(settings, system, stores, controls=True) as (
         stack,
         _connect_args,
         all_stores,
-        host_platform,
+        platform,
     ):
-        await stack.enter_async_context(control(settings, all_stores, host_platform.backends, system))
-        for warning in host_platform.warnings:
+        controller_check = await stack.enter_async_context(
+            control(settings, all_stores, platform.backends, system)
+        )
+        checks = {"process": drain.check, "database": all_stores.check, "controller": controller_check}
+        await stack.enter_async_context(answering_health(settings, checks, system))
+        for warning in platform.warnings:
             warn(warning)
-        say(f"data: {settings.data_dir}")
-        say(f"backend: {settings.instance_backend}")
-        say(f"ide: {host_platform.ide}")
-        await _announce_ready(all_stores)
+        print_line(f"data: {settings.data_dir}")
+        print_line(f"backend: {settings.instance_backend}")
+        print_line(f"ide: {platform.ide}")
+        await _serve(all_stores, drain, _go_at_once)
 
 
-async def migrate_database(settings: Settings, system: System) -> list[str]:
+async def migrate_database(settings: Settings, system: System, *, contracts: bool) -> list[str]:
     """Bring the database to this program's schema, and return the names of what was applied."""
     async with database_beside(settings, system, is_migrated=False) as connect_args:
-        applied = await database_migrated(settings, connect_args)
+        applied = await database_migrated(settings, connect_args, contracts=contracts)
     return [f"{migration.number:04} {migration.name}" for migration in applied]
 
 
@@ -116,25 +125,37 @@ async def _open_role(
     system: System,
     open_stores: Callable[..., AbstractAsyncContextManager[StoresT]],
     *,
-    stops: bool = False,
+    controls: bool = False,
 ) -> AsyncIterator[tuple[AsyncExitStack, dict[str, object], StoresT, Platform]]:
-    """Yield what every role needs: the database, its own stores, the platform."""
+    """Yield what every role needs: the database, its own stores, the platform. `controls`: it runs
+    instances.
+    """
     async with AsyncExitStack() as stack:
         connect_args = await stack.enter_async_context(database(settings, system))
         all_stores = await stack.enter_async_context(open_stores(connect_args, system, settings.redis_url))
-        host_platform = await stack.enter_async_context(platform(settings, all_stores, system, stops=stops))
-        yield stack, connect_args, all_stores, host_platform
+        platform = await stack.enter_async_context(
+            open_platform(settings, all_stores, system, stops=controls, is_shared=controls)
+        )
+        yield stack, connect_args, all_stores, platform
 
 
 def _require(settings: Settings, role: str, *names: str) -> None:
     missing = [f"CODEHUB_{name.upper()}" for name in names if getattr(settings, name) is None]
     if missing:
-        raise CannotStart(
-            f"`codehub {role}` runs beside other processes of codehub: set {' and '.join(missing)} "
-            "(docs/operators.md), or use `codehub up`, which needs nothing"
-        )
+        raise CannotStart(say("role_needs", role=role, settings=say("and").join(missing)))
 
 
-async def _announce_ready(all_stores: ApiStores) -> None:
-    say("ready")
-    await until_stopped(all_stores)
+async def _serve(all_stores: ApiStores, drain: Drain, leave: Callable[[Drain], Awaitable[None]]) -> None:
+    """Say that this role is ready, and return when it has left in order."""
+
+    async def until_left() -> None:
+        await drain.wait()
+        await leave(drain)
+
+    drain.allow()
+    print_line("ready")
+    await until_stopped(all_stores, until_left())
+
+
+async def _go_at_once(_drain: Drain) -> None:
+    """Do nothing: nobody is served here, and whoever stops is followed by others at once."""

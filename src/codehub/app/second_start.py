@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 
 from codehub.adapters.postgres.embedded import owner_of
 from codehub.app.errors import CannotStart
+from codehub.app.language import say
 from codehub.settings import Settings
 
 
@@ -21,11 +22,9 @@ def refuse_second(settings: Settings) -> None:
     address = None
     with suppress(OSError):
         address = settings.address_note.read_text().strip()
-    raise CannotStart(
-        f"one runs in {settings.data_dir} already (pid {pid})"
-        + (f": open {address}" if address else "")
-        + f". To start another, stop that one (kill {pid}), or set CODEHUB_DATA_DIR and CODEHUB_PORT"
-    )
+    if address:
+        raise CannotStart(say("second.address", directory=settings.data_dir, pid=pid, address=address))
+    raise CannotStart(say("second", directory=settings.data_dir, pid=pid))
 
 
 @contextmanager

@@ -3,9 +3,10 @@ have ended.
 """
 
 import asyncio
+import math
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from typing import Any
 import uvicorn
 
 from codehub.app.connections import BoundedProtocol
+from codehub.app.drain import Drain
 from codehub.app.errors import CannotStart
+from codehub.app.language import say
 from codehub.app.supervisor import supervise
 from codehub.engine.system import System
 from codehub.settings import Settings
@@ -28,6 +31,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._end_signal = asyncio.Event()
+        self._when_closed: Callable[[], None] | None = None
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -37,6 +41,25 @@ class _Server(uvicorn.Server):
     def end(self) -> None:
         self.should_exit = True
         self._end_signal.set()
+
+    def close_connections(self) -> None:
+        """Let every connection end after its next answer."""
+        close = (b"connection", b"close")
+        self.config.encoded_headers.append(close)
+        self.server_state.default_headers.append(close)  # until the next tick makes it of those
+
+    def end_within(self, seconds: float, when_closed: Callable[[], None]) -> None:
+        """End as soon as nothing is under way, and after so many seconds at the latest."""
+        self.config.timeout_graceful_shutdown = math.ceil(seconds)
+        self._when_closed = when_closed
+        self.end()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        if self._when_closed is not None:
+            self._when_closed()
+        await super().shutdown(sockets)
 
     async def main_loop(self) -> None:
         """Tick once a second, and end at once. uvicorn's own ten ticks a second are half of what an idle
@@ -69,36 +92,72 @@ def make_server(app: Any) -> _Server:
     )
 
 
+class WebServer:
+    """An application that is served on a port."""
+
+    def __init__(self, app: Any, listener: socket.socket, system: System) -> None:
+        self._app = app
+        self._listener = listener
+        self._clock = system.clock
+        self._server: _Server | None = None
+        self._is_stopping = False
+        self._has_ended = asyncio.Event()
+        self._task = system.tasks.spawn(supervise("web", self._serve, system), name="web")
+        self._task.add_done_callback(lambda _task: self._has_ended.set())
+
+    async def start(self) -> None:
+        while not self._is_up and not self._has_ended.is_set():
+            await self._clock.sleep(0.01)
+
+    async def stop(self) -> None:
+        """End soon; at once, if it was about to leave and nobody waits for that any more."""
+        if self._server is not None and self._is_up and not self._is_stopping:
+            self._is_stopping = True
+            self._server.end()
+        else:
+            self._task.cancel()
+        await self._has_ended.wait()
+
+    async def leave(self, drain: Drain, end_streams: Callable[[], None]) -> None:
+        """Serve on until balancers know, then take nobody new and end when nothing is under way.
+
+        Streams are ended only then: their readers come back, and are to find another process.
+        """
+        if self._server is not None:
+            self._server.close_connections()
+        await self._clock.sleep(drain.notice_s)
+        self._is_stopping = True
+        self._listener.close()
+        if self._server is not None:
+            self._server.end_within(drain.rest_s, end_streams)
+            await self._has_ended.wait()
+
+    @property
+    def _is_up(self) -> bool:
+        return self._server is not None and self._server.started
+
+    async def _serve(self) -> None:
+        self._server = make_server(self._app)
+        try:
+            await self._server.serve(sockets=[self._listener.dup()])
+        finally:
+            self._server = None
+        if not self._is_stopping:
+            raise WebServerEnded("the web server ended by itself")
+
+
 @asynccontextmanager
-async def serving(app: Any, listener: socket.socket, system: System) -> AsyncIterator[None]:
+async def serving(app: Any, listener: socket.socket, system: System) -> AsyncIterator[WebServer]:
     """Serve `app` until its requests have ended.
 
     A server that ends by itself is started again on the same port.
     """
-    server: _Server | None = None
-    is_stopping = False
-    ended = asyncio.Event()
-
-    async def serve() -> None:
-        nonlocal server
-        server = make_server(app)
-        await server.serve(sockets=[listener.dup()])
-        if not is_stopping:
-            raise WebServerEnded("the web server ended by itself")
-
-    task = system.tasks.spawn(supervise("web", serve, system), name="web")
-    task.add_done_callback(lambda _task: ended.set())
+    server = WebServer(app, listener, system)
     try:
-        while not (server and server.started) and not ended.is_set():
-            await system.clock.sleep(0.01)
-        yield
+        await server.start()
+        yield server
     finally:
-        is_stopping = True
-        if server and server.started:
-            server.end()
-        else:
-            task.cancel()
-        await ended.wait()
+        await server.stop()
 
 
 @contextmanager
@@ -115,17 +174,23 @@ def inner_socket() -> Iterator[tuple[socket.socket, Path]]:
 
 
 @contextmanager
-def bind_port(settings: Settings, *, is_shared: bool = False) -> Iterator[socket.socket]:
-    """Bind the port before anything else is started, so that a port in use is reported at once.
+def bind_port(settings: Settings, *, is_shared: bool = False, port: str = "port") -> Iterator[socket.socket]:
+    """Bind the port of this setting before anything else is started, so that one in use is reported at once.
 
     `is_shared`: several of our sockets bind it.
     """
+    number: int = getattr(settings, port)
     try:
-        listener = make_listener(settings.host, settings.port, is_shared=is_shared)
+        listener = make_listener(settings.host, number, is_shared=is_shared)
     except OSError as error:
         raise CannotStart(
-            f"can't listen on {settings.host}:{settings.port} ({error.strerror}): "
-            "set CODEHUB_PORT to a free port or CODEHUB_HOST to an address of this machine"
+            say(
+                "no_port",
+                host=settings.host,
+                port=number,
+                error=error.strerror,
+                setting=f"CODEHUB_{port.upper()}",
+            )
         ) from None
     with listener:
         yield listener

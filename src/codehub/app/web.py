@@ -1,31 +1,50 @@
-"""The web faces wired, the API and the dashboard: settings, stores and a platform in, a web application out, served if wanted."""
+"""The web faces wired, the API and the dashboard: settings, stores and
+a platform in, a web application out, served if wanted.
+"""
 
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from codehub.api.app import Web, create_web
+from codehub.api.feed import LiveFeed
 from codehub.app.access import first_admin, make_access
 from codehub.app.control import make_limits, make_service
 from codehub.app.database import ApiStores
+from codehub.app.drain import Drain
 from codehub.app.edge import own_origins
 from codehub.app.marks import mark_checks
-from codehub.app.platform import Platform
-from codehub.app.server import serving
+from codehub.app.opened_platform import Platform
+from codehub.app.server import WebServer, serving
 from codehub.app.supervisor import supervise
-from codehub.core.ceilings import clamped
+from codehub.core.ceilings import clamp
 from codehub.dashboard.app import add_dashboard
-from codehub.engine.platforms import Platforms
+from codehub.engine.backends import Backends
 from codehub.engine.system import System
 from codehub.ports.instances import InstanceController
 from codehub.ports.metrics import Metrics
 from codehub.ports.storage import StorageProvider
 from codehub.ports.store import ApiStore
 from codehub.service.access import AccessService
-from codehub.settings import Settings, fitting_homes
+from codehub.service.doors import DoorService
+from codehub.service.ports import PortService
+from codehub.settings import Settings, storages_for
 from codehub.text import DEFAULT
 from codehub.web.dependencies import Check, Defaults, Dependencies, NotReady
 from codehub.web.domain_text import message_text
+
+
+@dataclass(frozen=True, slots=True)
+class Faces:
+    """What is served, and the first admin's password if it was made here."""
+
+    server: WebServer
+    feed: LiveFeed
+    password: str | None
+
+    async def leave(self, drain: Drain) -> None:
+        await self.server.leave(drain, self.feed.end_all)
 
 
 @asynccontextmanager
@@ -37,15 +56,15 @@ async def serving_faces(
     system: System,
     metrics: Metrics,
     checks: dict[str, Check],
-) -> AsyncIterator[str | None]:
-    """Serve the API and the dashboard, and feed their streams. Yields the first admin's password if it was made here."""
+) -> AsyncIterator[Faces]:
+    """Serve the API and the dashboard, and feed their streams."""
     access = make_access(stored, system, tokens_max=settings.limit_tokens_per_user)
     password = await first_admin(settings, access, system)
     web = make_web(settings, stored, platform, access, system, metrics, checks)
     feed = system.tasks.spawn(supervise("events", web.feed.run, system), name="events")
     try:
-        async with serving(web.app, listener, system):
-            yield password
+        async with serving(web.app, listener, system) as server:
+            yield Faces(server, web.feed, password)
     finally:
         feed.cancel()
 
@@ -61,13 +80,23 @@ def make_web(
 ) -> Web:
     backends = platform.backends
     homes = {
-        instance: [home for home in fitting_homes(instance) if home in backends.storage]
+        instance: [home for home in storages_for(instance) if home in backends.storage]
         for instance in backends.instances
     }
+    workspaces = make_service(settings, stored)
     parts = Dependencies(
         store=stored.api,
-        workspaces=make_service(settings, stored),
+        workspaces=workspaces,
         access=access,
+        ports=PortService(
+            workspaces,
+            stored.ports,
+            backends.accesses,
+            origins=settings.workspace_origins,
+            ceiling=settings.ports_ceiling,
+            clock=system.clock,
+            tasks=system.tasks,
+        ),
         hints=stored.api_hints,
         people_hints=stored.people_hints,
         instances=backends.instances,
@@ -79,7 +108,7 @@ def make_web(
             storage_backend=settings.homes,
             standby_ttl_seconds=settings.standby_ttl_seconds,
             archive_ttl_seconds=settings.archive_ttl_seconds,
-            resources=clamped(settings.ceilings, settings.default_resources),
+            resources=clamp(settings.ceilings, settings.default_resources),
         ),
         ceilings=settings.ceilings,
         limits=make_limits(settings),
@@ -95,10 +124,26 @@ def make_web(
         ides=platform.ides,
         own_origins=own_origins(settings, settings.port),
         backends=_looks(backends),
+        workspace_origins=settings.workspace_origins,
+        doors=_make_doors(settings, stored, system),
     )
     web = create_web(parts)
     add_dashboard(web.app, parts)
     return web
+
+
+def _make_doors(settings: Settings, stored: ApiStores, system: System) -> DoorService | None:
+    origins = settings.workspace_origins
+    if origins is None:
+        return None
+    return DoorService(
+        stored.doors,
+        stored.api,
+        stored.ports,
+        origins,
+        ceiling=settings.ports_ceiling,
+        randomness=system.randomness,
+    )
 
 
 def _has_room(store: ApiStore) -> Check:
@@ -109,7 +154,7 @@ def _has_room(store: ApiStore) -> Check:
     return look
 
 
-def _looks(platforms: Platforms) -> Mapping[str, Check]:
+def _looks(backends: Backends) -> Mapping[str, Check]:
     """Return a look at each backend, for the page that says what answers."""
 
     def at_instances(backend: InstanceController) -> Check:
@@ -124,6 +169,6 @@ def _looks(platforms: Platforms) -> Mapping[str, Check]:
 
         return look
 
-    return {name: at_instances(platform) for name, platform in platforms.instances.items()} | {
-        name: at_homes(platform) for name, platform in platforms.storage.items()
+    return {name: at_instances(adapter) for name, adapter in backends.instances.items()} | {
+        name: at_homes(adapter) for name, adapter in backends.storage.items()
     }

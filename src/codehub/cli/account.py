@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codehub.cli.failures import Failed
+from codehub.cli.language import say
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -29,19 +30,14 @@ class Account:
         The error does not repeat it, because others may read the error.
         """
         if self.token is not None and not (self.token.isascii() and self.token.isprintable()):
-            raise Failed(
-                "USAGE",
-                "the token holds characters that no token has",
-                do="Copy it again, without what is around it. CODEHUB_TOKEN goes before what `codehub login` has kept.",
-            )
+            raise Failed("USAGE", say("account.no_token"), do=say("account.no_token.do"))
 
 
 def login_file(environ: Mapping[str, str]) -> Path:
     try:
         base = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".config"
     except RuntimeError:
-        message = "your home directory, where `codehub login` keeps its token, is not known"
-        raise Failed("USAGE", message, do="Set HOME; or set CODEHUB_URL and CODEHUB_TOKEN.") from None
+        raise Failed("USAGE", say("account.no_home"), do=say("account.no_home.do")) from None
     return Path(base) / "codehub" / "login.json"
 
 
@@ -64,11 +60,9 @@ def normalise_url(text: str) -> str:
     from urllib.parse import urlsplit
 
     if "@" in text:  # checked first, so that no error repeats the password
-        raise Failed(
-            "USAGE", "an address holds no name and no password: use `codehub login` or CODEHUB_TOKEN"
-        )
+        raise Failed("USAGE", say("account.password_in_address"))
     address = text if "://" in text else f"http://{text}"
-    error = Failed("USAGE", f"{text!r} is no address: it must be http://host:port or https://host")
+    error = Failed("USAGE", say("account.no_address", text=text))
     try:
         parts = urlsplit(address)
         is_valid = parts.scheme in ("http", "https") and _is_host(parts.hostname) and parts.port != 0
@@ -99,7 +93,7 @@ def read_account(path: Path) -> Account | None:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, Failed) as error:
         raise Failed(
-            "USAGE", f"{path} can't be read ({error})", do="Remove it, and `codehub login` again."
+            "USAGE", say("account.unreadable", path=path, error=error), do=say("account.unreadable.do")
         ) from None
 
 
@@ -120,7 +114,7 @@ def remove_account(path: Path) -> None:
 
 
 def _not_writable(path: Path, error: OSError) -> Failed:
-    return Failed("FAILED", f"{path} can't be written ({error.strerror})")
+    return Failed("FAILED", say("account.unwritable", path=path, error=error.strerror))
 
 
 def _write(path: Path, account: Account) -> None:

@@ -7,11 +7,12 @@ import typer
 
 from codehub.cli.client import Client
 from codehub.cli.failures import Failed
-from codehub.cli.find import find_workspace, spelled
+from codehub.cli.find import command_argument, find_workspace
 from codehub.cli.formatting import clock, seconds, state
+from codehub.cli.language import say
 from codehub.cli.options import DELETED_NAME, NAME, OWNER, TIMEOUT, WAIT, YES
 from codehub.cli.output import JSON, Output, client_for, confirm
-from codehub.cli.tables import coloured
+from codehub.cli.tables import colour
 from codehub.core.conditions import Reason
 from codehub.core.operations import DesiredState, Phase, destination
 
@@ -24,43 +25,33 @@ def add_to(ws: typer.Typer) -> None:
 def start(
     name: str = NAME, wait: bool = WAIT, timeout: str | None = TIMEOUT, owner: str = OWNER, json: bool = JSON
 ) -> None:
-    """Start a workspace, from wherever it is: what was archived is restored first."""
     _request("start", name, wait, timeout, owner, json)
 
 
 def stop(
     name: str = NAME, wait: bool = WAIT, timeout: str | None = TIMEOUT, owner: str = OWNER, json: bool = JSON
 ) -> None:
-    """Stop a workspace. Its files stay where they are, and the next visit wakes it."""
     _request("stop", name, wait, timeout, owner, json)
 
 
 def archive(
     name: str = NAME, wait: bool = WAIT, timeout: str | None = TIMEOUT, owner: str = OWNER, json: bool = JSON
 ) -> None:
-    """Stop a workspace and put its files into the archive."""
     _request("archive", name, wait, timeout, owner, json)
 
 
 def recover(
     name: str = NAME,
     *,
-    accept_loss: bool = typer.Option(
-        False, "--accept-loss", help="Go on without what is gone. Asks first; --yes does not."
-    ),
-    take_newest: bool = typer.Option(
-        False, "--take-newest", help="Go on with the newest archive, though the database names an older one."
-    ),
-    adopt: bool = typer.Option(
-        False, "--adopt", help="Go on with the volume that is there, whose identity is lost. Asks first."
-    ),
+    accept_loss: bool = typer.Option(False, "--accept-loss"),
+    take_newest: bool = typer.Option(False, "--take-newest"),
+    adopt: bool = typer.Option(False, "--adopt"),
     yes: bool = YES,
     wait: bool = WAIT,
     timeout: str | None = TIMEOUT,
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:
-    """Drop a workspace's error and judge it anew, from what is there."""
     fields = [
         field
         for is_chosen, field in (
@@ -72,18 +63,14 @@ def recover(
     ]
     with client_for(json) as (client, output):
         if len(fields) > 1:
-            raise Failed("USAGE", "choose one of --accept-loss, --take-newest and --adopt")
+            raise Failed("USAGE", say("recover.one_of"))
         workspace = find_workspace(client, name, owner=owner)
         if accept_loss:
             has_files = workspace["conditions"]["storage.volume_ready"]["reason"] == Reason.UNIDENTIFIED
-            deletes = (
-                " Its files that are still there are deleted (--adopt goes on with them)."
-                if has_files
-                else ""
-            )
-            confirm(f"Go on without what {workspace['name']} has lost?{deletes}", yes)
+            deletes = say("recover.loss.deletes") if has_files else ""
+            confirm(say("recover.loss", name=workspace["name"]) + deletes, yes)
         if adopt:
-            confirm(f"Take the volume that is there for the home of {workspace['name']}?", yes)
+            confirm(say("recover.adopt", name=workspace["name"]), yes)
         path, body = f"/workspaces/{workspace['id']}:recover", dict(fields)
 
         def ask() -> Any:
@@ -94,11 +81,10 @@ def recover(
 
 def awake(
     name: str = NAME,
-    duration: str = typer.Option("1h", "--for", metavar="TIME", help="How long: 30m, 2h; 12h at most."),
+    duration: str = typer.Option("1h", "--for", metavar="TIME"),
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:
-    """Keep a running workspace from falling asleep for a while."""
     with client_for(json) as (client, output):
         workspace = find_workspace(client, name, owner=owner)
         body = {"seconds": seconds(duration, may_be_never=False)}
@@ -107,26 +93,28 @@ def awake(
             output.result(answer)
             return
         is_up = DesiredState.RUNNING in (answer["phase"], answer["desired_state"])
-        state_note = "" if is_up else f" is {coloured(answer['display'])}. Once started, it"
-        output.show(f"{answer['name']}{state_note} stays awake until {clock(answer['awake_until'])}.")
+        name, until = answer["name"], clock(answer["awake_until"])
+        if is_up:
+            output.show(say("awake", name=name, until=until))
+        else:
+            output.show(say("awake.later", name=name, state=colour(answer["display"]), until=until))
 
 
 def delete(
     name: str = NAME,
-    purge: bool = typer.Option(False, "--purge", help="Keep nothing: this can't be undone. Asks first."),
+    purge: bool = typer.Option(False, "--purge"),
     yes: bool = YES,
     wait: bool = WAIT,
     timeout: str | None = TIMEOUT,
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:
-    """Delete a workspace. Its last archive is kept for a while, and `undelete` undoes the deletion."""
     with client_for(json) as (client, output):
         workspace = (
             _find_even_deleted(client, name, owner) if purge else find_workspace(client, name, owner=owner)
         )
         if purge:
-            confirm(f"Purge {workspace['name']}? Its files are gone for good", yes)
+            confirm(say("purge", name=workspace["name"]), yes)
         path = f"/workspaces/{workspace['id']}"
         answer = run_action(
             client,
@@ -149,7 +137,6 @@ def undelete(
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:
-    """Undo a deletion. `codehub ws list --deleted` shows which can be undone."""
     with client_for(json) as (client, output):
         workspace = _find_even_deleted(client, name, owner)
         path = f"/workspaces/{workspace['id']}:undelete"
@@ -170,24 +157,23 @@ def forget(
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:
-    """Give up on a deletion that a dead backend holds up (admins). No file goes: `codehub gc` lists what is
-    left.
-    """
     with client_for(json) as (client, output):
         workspace = find_workspace(client, name, owner=owner)
-        confirm(f"Forget {workspace['name']}? Whatever its backend still holds stays behind", yes)
+        confirm(say("forget", name=workspace["name"]), yes)
         answer = client.ask("POST", f"/workspaces/{workspace['id']}:forget")
         if json:
             output.result(answer)
         else:
-            output.show(f"{answer['name']} is forgotten. `codehub gc` lists what is left of it.")
+            output.show(say("forgotten", name=answer["name"]))
             _say_how_to_undo(output, answer, owner)
 
 
 def _say_how_to_undo(output: Output, workspace: dict[str, Any], owner: str) -> None:
-    until = "somebody purges it" if workspace["purge_at"] is None else clock(workspace["purge_at"])
-    undo = f"codehub ws undelete {spelled(workspace, workspace['id'], owner)}"
-    output.say(f"Until {until} this can be undone: {undo}")
+    command = f"codehub ws undelete {command_argument(workspace, workspace['id'], owner)}"
+    if workspace["purge_at"] is None:
+        output.say(say("undo.always", command=command))
+    else:
+        output.say(say("undo", until=clock(workspace["purge_at"]), command=command))
 
 
 def run_action(
@@ -204,7 +190,7 @@ def run_action(
     """Send a request, and print the answer at once, or with --wait the result. Wrong usage sends nothing."""
     limit_s = None if timeout is None else seconds(timeout, may_be_never=False)
     if not wait and limit_s is not None:
-        raise Failed("USAGE", "--timeout says how long to --wait")
+        raise Failed("USAGE", say("timeout.without_wait"))
     try:
         return _send_and_follow(client, output, workspace, ask, limit_s, wait=wait, is_deletion=is_deletion)
     except Failed as error:
@@ -242,9 +228,9 @@ def _send_and_follow(
     try:
         last = dict(watch(states))
     except KeyboardInterrupt:
-        output.say(f"You no longer wait for {workspace['name']}. It goes on by itself.")
+        output.say(say("no_longer_waits", name=workspace["name"]))
         raise
-    output.show(f"{last['name']} is {coloured(last['display'])}.")
+    output.show(say("is", name=last["name"], state=colour(last["display"])))
     return last
 
 
@@ -263,12 +249,12 @@ def _request(action: str, name: str, wait: bool, timeout: str | None, owner: str
 
 def _remedy(error: Failed, owner: str) -> str | None:
     if error.code == "OPERATION_IN_PROGRESS":
-        return "With --wait it is waited for first."
+        return say("waited_for_first")
     if error.code == "LIMIT_EXCEEDED" and isinstance(error.details, dict):
         running = error.details.get("running") or []
         return (
             "\n  → ".join(
-                f"codehub ws stop {spelled(running_workspace, running_workspace['name'], owner)}"
+                f"codehub ws stop {command_argument(running_workspace, running_workspace['name'], owner)}"
                 for running_workspace in running
             )
             or None
@@ -277,13 +263,13 @@ def _remedy(error: Failed, owner: str) -> str | None:
 
 
 def _describe(answer: dict[str, Any]) -> str:
-    name, current_state = answer["name"], coloured(answer["display"], state(answer))
+    name, current_state = answer["name"], colour(answer["display"], state(answer))
     if answer["deleted_at"] is not None:
-        return f"{name} will be deleted. It is {current_state}."
+        return say("will_be_deleted", name=name, state=current_state)
     goal = _goal(answer)
     if goal == answer["phase"] and answer["operation"] == "NONE":
-        return f"{name} is {current_state}."
-    return f"{name} will be {coloured(goal)}. It is {current_state}. (--wait shows how far it is.)"
+        return say("is", name=name, state=current_state)
+    return say("will_be", name=name, goal=colour(goal), state=current_state)
 
 
 def _goal(answer: dict[str, Any]) -> Phase:

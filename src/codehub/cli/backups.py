@@ -5,6 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 from codehub.cli.formatting import size
+from codehub.cli.language import say
 
 if TYPE_CHECKING:
     from codehub.cli.output import Output
@@ -27,18 +28,20 @@ class ProgressReporter:
             return
         self._part, self._reported_at = part, now
         amount = f" ({size(length)})" if length else ""
-        self._output.say(f"{part}: {done} of {total}{amount}")
+        self._output.say(
+            say("backup.part", part=say(f"backup.part.{part}"), done=done, total=total, amount=amount)
+        )
 
 
 def contents(manifest: "Manifest") -> list[str]:
     """Return the lines that list what a back-up holds."""
     lines = [
-        f"taken {manifest.taken_at} of installation {manifest.installation}",
-        f"the database ({size(manifest.dump_size)})",
-        f"{len(manifest.archives)} archives ({size(manifest.archives_size)})",
-        *(f"the home of {home.name}, which no archive had" for home in manifest.homes),
+        say("backup.taken", at=manifest.taken_at, installation=manifest.installation),
+        say("backup.database", size=size(manifest.dump_size)),
+        say("backup.archives", count=len(manifest.archives), size=size(manifest.archives_size)),
+        *(say("backup.home", name=home.name) for home in manifest.homes),
     ]
-    return lines + [f"NOT in it: {name}: {reason}" for name, reason in manifest.missing]
+    return lines + [say("backup.missing", name=name, reason=reason) for name, reason in manifest.missing]
 
 
 def format_manifest(manifest: "Manifest", *, done: str, as_json: bool) -> str:

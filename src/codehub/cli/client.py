@@ -1,7 +1,6 @@
 """A codehub's API: paths and bodies in, its objects out. Whatever goes wrong is a Failed."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
@@ -11,8 +10,9 @@ from urllib.parse import quote, urlencode
 from codehub.cli.account import Account
 from codehub.cli.failures import Failed
 from codehub.cli.fields import describe_fields
-from codehub.cli.language import chosen_language
+from codehub.cli.language import say
 from codehub.http_client import Answer, Connection, Stream, Unreachable
+from codehub.text.terminal import terminal_language
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,6 +21,7 @@ API = "/api/v1"
 ANSWER_S_MAX = 30.0
 _GOOD = range(200, 300)
 _MOVED = range(300, 400)
+_PAGE_SIZE = 200
 
 
 class Client:
@@ -59,9 +60,15 @@ class Client:
 
     def pages(self, path: str, **query: object) -> Iterator[Any]:
         """Yield the items of a list, however many pages it has."""
-        cursor = None
+        cursor, size = None, _PAGE_SIZE
         while True:
-            page = self.ask("GET", path, headers=None, limit=200, cursor=cursor, **query)
+            try:
+                page = self.ask("GET", path, headers=None, limit=size, cursor=cursor, **query)
+            except Failed as error:
+                if (most := _page_size_max(error)) is None or most >= size:
+                    raise
+                size = most  # an operator allows less
+                continue
             yield from page["items"]
             cursor = page["next_cursor"]
             if cursor is None:
@@ -85,13 +92,13 @@ class Client:
         if error.is_without_tls:
             return Failed(
                 "UNREACHABLE",
-                f"{self.account.url} can't be reached: it does not speak https there",
-                do=f"Try http{self.account.url.removeprefix('https')}",
+                say("client.no_tls", url=self.account.url),
+                do=say("client.no_tls.do", url=f"http{self.account.url.removeprefix('https')}"),
             )
         return Failed(
             "UNREACHABLE",
-            f"{self.account.url} can't be reached: {error}",
-            do="Is codehub running there? CODEHUB_URL, or `codehub login URL`, says where it is.",
+            say("client.unreachable", url=self.account.url, error=error),
+            do=say("client.unreachable.do"),
         )
 
     def _ask(
@@ -113,7 +120,7 @@ class Client:
     def _headers(self) -> dict[str, str]:
         headers = {
             "Accept": "application/json",
-            "Accept-Language": chosen_language(os.environ),
+            "Accept-Language": terminal_language(),
             "User-Agent": "codehub-cli",
         }
         if self.account.token is not None:
@@ -132,34 +139,40 @@ class Client:
     def _failure(self, answer: Answer) -> Failed:
         if answer.status in _MOVED:
             there = answer.headers.get("Location", "elsewhere")
-            return Failed(
-                "UNREACHABLE", f"{self.account.url} leads to {there}", do="Use the address that it leads to."
-            )
+            message = say("client.moved", url=self.account.url, there=there)
+            return Failed("UNREACHABLE", message, do=say("client.moved.do"))
         try:
             error = json.loads(answer.body)["error"]
             code, message, details = str(error["code"]), str(error["message"]), error["details"]
         except (ValueError, KeyError, TypeError):
             return self._not_codehub(answer.status)
         if code == "UNAUTHORIZED" and "www-authenticate" in answer.headers:
-            return Failed(code, message, details, text=self._closed(), do=self._sign_in())
+            return Failed(code, message, details, text=self._refusal_text(), do=self._sign_in_advice())
         return Failed(
             code, message, details, text=describe_fields(details) if code == "INVALID_REQUEST" else None
         )
 
-    def _closed(self) -> str:
+    def _refusal_text(self) -> str:
         if self.account.token is None:
-            return "You are not signed in."
-        whose = "The token in CODEHUB_TOKEN" if self.account.is_from_environment else "Your token"
-        return f"{whose} opens nothing any more."
+            return say("client.signed_out")
+        return say("client.no_key.environment" if self.account.is_from_environment else "client.no_key")
 
-    def _sign_in(self) -> str:
+    def _sign_in_advice(self) -> str:
         if self.account.is_from_environment:
-            return "Correct CODEHUB_TOKEN or unset it: no `codehub login` replaces it."
+            return say("client.no_key.do")
         return f"codehub login {self.account.url}"
 
     def _not_codehub(self, status: int | None = None) -> Failed:
-        shown_status = "" if status is None else f" (status {status})"
-        return Failed("UNREACHABLE", f"{self.account.url} answers, but not as codehub does{shown_status}")
+        if status is None:
+            return Failed("UNREACHABLE", say("client.no_codehub", url=self.account.url))
+        return Failed("UNREACHABLE", say("client.no_codehub.status", url=self.account.url, status=status))
+
+
+def _page_size_max(error: Failed) -> int | None:
+    """Return how long a page may be, if that is what the error is about."""
+    problems = error.details if isinstance(error.details, list) else []
+    bounds = [problem.get("max") for problem in problems if problem.get("field") == "limit"]
+    return next((bound for bound in bounds if isinstance(bound, int)), None)
 
 
 def _target(path: str, query: Mapping[str, object]) -> str:
@@ -167,7 +180,7 @@ def _target(path: str, query: Mapping[str, object]) -> str:
     try:
         return f"{API}{quote(path, safe='/:')}" + (f"?{urlencode(values)}" if values else "")
     except UnicodeEncodeError:  # bytes of the command line that are no text
-        raise Failed("USAGE", "what you gave is not text in UTF-8") from None
+        raise Failed("USAGE", say("no_text")) from None
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,6 @@
-"""`codehub explain`: where a workspace is, where it should be, what is done about it, and why it is not there yet."""
+"""`codehub explain`: where a workspace is, where it should be,
+what is done about it, and why it is not there yet.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -6,12 +8,12 @@ from typing import Any
 
 import typer
 
-from codehub.cli.find import find_workspace, spelled
+from codehub.cli.find import command_argument, find_workspace
 from codehub.cli.formatting import actor, ago, clock, harmless, state, why
 from codehub.cli.language import say
 from codehub.cli.options import NAME, OWNER
 from codehub.cli.output import JSON, client_for
-from codehub.cli.tables import coloured, pairs, pairs_of, plain
+from codehub.cli.tables import colour, pairs, pairs_of, plain
 from codehub.core.operations import DesiredState, Phase, destination
 from codehub.web.actions import ROUTES
 
@@ -21,34 +23,33 @@ def explain(
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:
-    """Say why a workspace is where it is.
-
-    Where it should be, what is done about it, what it waits for and since when, what failed, what you can do, and the last five
-    decisions.
-    """
-    with client_for(json) as (client, speech):
-        shown = find_workspace(client, name, owner=owner)
-        explanation = client.ask("GET", f"/workspaces/{shown['id']}/explain")
+    with client_for(json) as (client, output):
+        workspace = find_workspace(client, name, owner=owner)
+        explanation = client.ask("GET", f"/workspaces/{workspace['id']}/explain")
         if json:
-            speech.result(explanation)
+            output.result(explanation)
         else:
-            speech.show(explained(shown, explanation, client.now, called=spelled(shown, name, owner)))
+            output.show(
+                render_explanation(
+                    workspace, explanation, client.now, called=command_argument(workspace, name, owner)
+                )
+            )
 
 
 def add_to(cli: typer.Typer) -> None:
     cli.command()(explain)
 
 
-def explained(
-    shown: Mapping[str, Any], explanation: Mapping[str, Any], now: datetime | None, *, called: str
+def render_explanation(
+    workspace: Mapping[str, Any], explanation: Mapping[str, Any], now: datetime | None, *, called: str
 ) -> str:
     """`called`: how a command names it."""
-    shown, explanation = harmless(shown), harmless(explanation)
+    workspace, explanation = harmless(workspace), harmless(explanation)
     parts = [
-        _headline(shown, explanation),
+        _headline(workspace, explanation),
         pairs(
             {
-                "doing": _doing(explanation),
+                "doing": _operation_text(explanation),
                 "why": explanation["next"]["why"],
                 "waits for": explanation["waiting_for"],
                 "since": None
@@ -60,24 +61,26 @@ def explained(
     ]
     if explanation["actions"]:
         parts.append(
-            say("explain.actions") + "\n" + _indented(plain(_actions(shown, explanation["actions"], called)))
+            say("explain.actions")
+            + "\n"
+            + _indent(plain(_actions(workspace, explanation["actions"], called)))
         )
     if explanation["decisions"]:
-        parts.append(say("explain.decisions") + "\n" + _indented(_decisions(explanation["decisions"])))
+        parts.append(say("explain.decisions") + "\n" + _indent(_decisions(explanation["decisions"])))
     return "\n\n".join(parts)
 
 
-def _headline(shown: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
-    name, is_now = shown["name"], coloured(shown["display"], state(shown))
-    if shown["deleted_at"] is not None:
+def _headline(workspace: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
+    name, is_now = workspace["name"], colour(workspace["display"], state(workspace))
+    if workspace["deleted_at"] is not None:
         return say("explain.goes", name=name, state=is_now)
     goal = destination(Phase(explanation["phase"]), DesiredState(explanation["desired_state"]))
     if goal == explanation["phase"]:
         return say("explain.rests", name=name, state=is_now)
-    return say("explain.moves", name=name, state=is_now, goal=coloured(goal))
+    return say("explain.moves", name=name, state=is_now, goal=colour(goal))
 
 
-def _doing(explanation: Mapping[str, Any]) -> str:
+def _operation_text(explanation: Mapping[str, Any]) -> str:
     if explanation["operation"] != "NONE":
         return str(explanation["operation"])
     upcoming = explanation["next"]["operation"]
@@ -95,9 +98,13 @@ def _error(error: Mapping[str, Any] | None, now: datetime | None) -> str | None:
     return f"{', '.join(head)}\n{error['message']}"
 
 
-def _actions(shown: Mapping[str, Any], actions: Sequence[Mapping[str, Any]], called: str) -> list[list[str]]:
-    """Say each action as a command; as the API has it, where a newer server offers what this command line does not know."""
-    commands = {(route.method, route.path(shown["id"])): route.command for route in ROUTES.values()}
+def _actions(
+    workspace: Mapping[str, Any], actions: Sequence[Mapping[str, Any]], called: str
+) -> list[list[str]]:
+    """Say each action as a command; as the API has it, where a newer
+    server offers what this command line does not know.
+    """
+    commands = {(route.method, route.path(workspace["id"])): route.command for route in ROUTES.values()}
     rows = []
     for action in actions:
         request = (action["method"], action["path"])
@@ -111,11 +118,14 @@ def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
     return pairs_of(
         (
             clock(decision["at"]),
-            f"{decision['kind']} {decision['from'] or '-'} → {decision['to'] or '-'}, {say('explain.by', actor=actor(decision))}\n{why(decision)}",
+            (
+                f"{decision['kind']} {decision['from'] or '-'} → {decision['to'] or '-'}, "
+                f"{say('explain.by', actor=actor(decision))}\n{why(decision)}"
+            ),
         )
         for decision in decisions
     )
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())

@@ -9,6 +9,7 @@ _OPTIONS: Mapping[str, str] = {
     "seconds": "--for",
     "expires_in_seconds": "--expires",
     "standby_ttl_seconds": "--sleep-after",
+    "tab_script": "--tab-script",
     "archive_ttl_seconds": "--archive-after",
     "resources.memory_mb": "--memory",
     "resources.cpus": "--cpus",

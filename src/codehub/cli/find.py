@@ -7,6 +7,7 @@ from uuid import UUID
 
 from codehub.cli.client import Client
 from codehub.cli.failures import Failed
+from codehub.cli.language import say
 
 _NAME_LENGTH_MAX = 255
 
@@ -26,7 +27,7 @@ def find_workspace(
     return _find_by_name(client, name_or_id, owner, deleted)
 
 
-def spelled(workspace: Mapping[str, Any], name_or_id: str, owner: str) -> str:
+def command_argument(workspace: Mapping[str, Any], name_or_id: str, owner: str) -> str:
     """Return the argument by which the next command names this workspace, quoted for a shell."""
     if name_or_id.startswith("-"):  # it would be read as an option
         return str(workspace["id"])
@@ -49,7 +50,7 @@ def _find_by_name(client: Client, name: str, owner: str, deleted: bool) -> dict[
     if matches:
         raise Failed(
             "AMBIGUOUS",
-            f"{len(matches)} workspaces are called {name}. Say which one by its id:"
+            say("find.several", count=len(matches), name=name)
             + "".join(
                 f"\n  {match['id']}  {match['display']}, {match['owner']['username']}" for match in matches
             ),
@@ -58,12 +59,15 @@ def _find_by_name(client: Client, name: str, owner: str, deleted: bool) -> dict[
                 for match in matches
             ],
         )
-    place = "in the trash" if deleted else "here" if owner == "me" else f"of {owner}"
     raise Failed(
-        "WORKSPACE_NOT_FOUND",
-        f"There is no workspace {name} {place}.",
-        do=_suggest(client, name, owner, deleted),
+        "WORKSPACE_NOT_FOUND", _none(name, owner, deleted), do=_suggest(client, name, owner, deleted)
     )
+
+
+def _none(name: str, owner: str, deleted: bool) -> str:
+    if deleted:
+        return say("find.none.trash", name=name)
+    return say("find.none", name=name) if owner == "me" else say("find.none.owner", name=name, owner=owner)
 
 
 def _suggest(client: Client, name: str, owner: str, deleted: bool) -> str | None:
@@ -72,11 +76,12 @@ def _suggest(client: Client, name: str, owner: str, deleted: bool) -> str | None
     if not deleted:
         for deleted_workspace in client.pages("/workspaces", owner=owner, deleted=True):
             if deleted_workspace["name"] == name:
-                return f"It is in the trash. Undo its deletion: codehub ws undelete {spelled(deleted_workspace, name, owner)}"
+                command = f"codehub ws undelete {command_argument(deleted_workspace, name, owner)}"
+                return say("find.in_trash", command=command)
     names = [candidate["name"] for candidate in client.pages("/workspaces", owner=owner, deleted=deleted)]
     similar = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if similar:
-        return f"Did you mean {' or '.join(similar)}?"
+        return say("find.similar", names=say("find.or").join(similar))
     return None if deleted else f"codehub ws list{_owner_option(owner)}"
 
 

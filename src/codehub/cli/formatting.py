@@ -101,8 +101,7 @@ def seconds(text: str, *, may_be_never: bool) -> int | None:
         return None
     match = _SPAN.fullmatch(text)
     if match is None:
-        never = ", or never" if may_be_never else ""
-        raise Failed("USAGE", f"{text!r} is no time: say it as 90s, 5m, 2h or 1d{never}")
+        raise Failed("USAGE", say("no_time.never" if may_be_never else "no_time", text=text))
     return int(match[1]) * _UNITS[match[2] or "s"]
 
 

@@ -4,7 +4,10 @@ import json
 
 from codehub.cli.language import say
 from codehub.core.garbage import BackendItem, Removal
+from codehub.core.messages import Message
 from codehub.engine.gc import Collected
+from codehub.text.terminal import terminal_language
+from codehub.web.domain_text import message_text
 
 
 def format_collection(collected: Collected, *, dry_run: bool, as_json: bool) -> str:
@@ -13,35 +16,31 @@ def format_collection(collected: Collected, *, dry_run: bool, as_json: bool) -> 
             {
                 "dry_run": dry_run,
                 "removed": [{**_item(removal.item), "why": _why(removal)} for removal in collected.removed],
-                "failed": [{**_item(removal.item), "why": reason} for removal, reason in collected.failed],
+                "failed": [
+                    {**_item(removal.item), "why": _text(reason)} for removal, reason in collected.failed
+                ],
                 "unknown": [_item(item) for item in collected.unknown],
                 "forgotten": [_item(item) for item in collected.forgotten],
                 "newer": [_item(item) for item in collected.newer],
-                "unreachable": list(collected.unreachable),
+                "unreachable": [_text(message) for message in collected.unreachable],
                 "leftovers": list(collected.leftovers),
                 "events": collected.events,
             },
             indent=2,
         )
-    verb = "would remove" if dry_run else "removed"
-    lines = [f"{verb} {_describe(removal.item)}: {_why(removal)}" for removal in collected.removed]
-    lines += [f"could not remove {_describe(removal.item)}: {reason}" for removal, reason in collected.failed]
-    lines += [f"unknown, left alone (--orphans removes it): {_describe(item)}" for item in collected.unknown]
+    removed = "garbage.would_remove" if dry_run else "garbage.removed"
+    lines = [say(removed, item=_describe(each.item), why=_why(each)) for each in collected.removed]
     lines += [
-        f"left of a forgotten workspace, goes when it is purged or its time in the trash is over: {_describe(item)}"
-        for item in collected.forgotten
+        say("garbage.failed", item=_describe(each.item), why=_text(reason))
+        for each, reason in collected.failed
     ]
-    lines += [
-        f"newer than what its workspace names, so it is kept (is the database older than the homes?): {_describe(item)}"
-        for item in collected.newer
-    ]
-    lines += [f"could not look at {backend}" for backend in collected.unreachable]
-    lines += [
-        f"left over by something that died, goes when it is old enough: {leftover}"
-        for leftover in collected.leftovers
-    ]
-    lines += [f"forgot {collected.events} old events"] if collected.events else []
-    return "\n".join(lines) or "There is no garbage."
+    lines += [say("garbage.unknown", item=_describe(item)) for item in collected.unknown]
+    lines += [say("garbage.forgotten", item=_describe(item)) for item in collected.forgotten]
+    lines += [say("garbage.newer", item=_describe(item)) for item in collected.newer]
+    lines += [say("garbage.unreachable", message=_text(message)) for message in collected.unreachable]
+    lines += [say("garbage.leftover", leftover=leftover) for leftover in collected.leftovers]
+    lines += [say("garbage.events", count=collected.events)] if collected.events else []
+    return "\n".join(lines) or say("garbage.none")
 
 
 def _item(item: BackendItem) -> dict[str, str | None]:
@@ -49,8 +48,12 @@ def _item(item: BackendItem) -> dict[str, str | None]:
 
 
 def _describe(item: BackendItem) -> str:
-    return f"{item.thing} {item.name or item.workspace_id}"
+    return say(f"thing.{item.thing}", name=item.name or item.workspace_id)
 
 
 def _why(removal: Removal) -> str:
     return say(f"garbage.{removal.why}")
+
+
+def _text(message: Message) -> str:
+    return message_text(message, terminal_language())

@@ -1,38 +1,26 @@
-"""The language that commands speak: the environment goes in, one that codehub speaks comes out."""
+"""What commands say: a key of the command line's section in, text in the language of whoever runs it out."""
 
-import os
 from collections.abc import Mapping
 
-from codehub.text import DEFAULT, LANGUAGES, section
+from codehub.text.terminal import terminal_speaker, terminal_texts
 
-_VARIABLES = ("CODEHUB_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
-
-
-def chosen_language(environment: Mapping[str, str]) -> str:
-    """Return the language that the first variable with a value names: codehub's own, then those of every
-    program.
-    """
-    value = next((environment[name] for name in _VARIABLES if environment.get(name)), DEFAULT)
-    language = value.replace("-", "_").partition("_")[0].lower()
-    return language if language in LANGUAGES else DEFAULT
+say = terminal_speaker("cli")
 
 
-def say(key: str, **facts: object) -> str:
-    """Return a text of the command line's section, in the language of whoever runs the command."""
-    template = _texts()[key]
-    return template.format(**facts) if facts else template
+def help_texts() -> Mapping[str, str]:
+    return terminal_texts("help")
 
 
 def doing_text(operation: str) -> str:
     """Return the text of an operation in progress; empty for none, or for one that only a newer
     server knows.
     """
-    return _texts().get(f"doing.{operation}", "")
+    return terminal_texts("cli").get(f"doing.{operation}", "")
 
 
 def done_text(operation: str) -> str:
     """The same, of what was done."""
-    return _texts().get(f"done.{operation}", "")
+    return terminal_texts("cli").get(f"done.{operation}", "")
 
 
 def heading_text(heading: str) -> str:
@@ -42,12 +30,8 @@ def heading_text(heading: str) -> str:
 
 def label_text(label: str) -> str:
     """Return what stands before a value; itself, if it is a name that has no text."""
-    return _texts().get(f"label.{label}", label)
+    return terminal_texts("cli").get(f"label.{label}", label)
 
 
 def stage_text(stage: str) -> str:
     return say(f"stage.{stage}")
-
-
-def _texts() -> Mapping[str, str]:
-    return section(chosen_language(os.environ), "cli")

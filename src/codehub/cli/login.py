@@ -16,6 +16,7 @@ from codehub.cli.account import (
 )
 from codehub.cli.client import Client
 from codehub.cli.failures import Failed
+from codehub.cli.language import say
 from codehub.cli.output import JSON, Output, client_for, read_line, report_failures
 
 _TOKEN_LASTS_S = 90 * 86_400
@@ -23,38 +24,19 @@ _LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 
 
 def login(
-    url: str | None = typer.Argument(
-        None,
-        metavar="[URL]",
-        show_default=False,
-        help="Where it is, e.g. https://code.example.org. Else CODEHUB_URL, else http://127.0.0.1:8000.",
-    ),
-    username: str | None = typer.Option(
-        None,
-        "--username",
-        "-u",
-        metavar="NAME",
-        help="Your name there. Asked for if not given.",
-        show_default=False,
-    ),
-    password_stdin: bool = typer.Option(False, "--password-stdin", help="Read the password from stdin."),
-    token_stdin: bool = typer.Option(False, "--token-stdin", help="Read a token from stdin, and keep that."),
+    url: str | None = typer.Argument(None, metavar="[URL]", show_default=False),
+    username: str | None = typer.Option(None, "--username", "-u", metavar="NAME", show_default=False),
+    password_stdin: bool = typer.Option(False, "--password-stdin"),
+    token_stdin: bool = typer.Option(False, "--token-stdin"),
     json: bool = JSON,
 ) -> None:
-    """Sign in, and stay signed in on this machine.
-
-    The password is used once, for a token (90 days, `codehub token list` shows it) that is kept in
-    ~/.config/codehub/login.json for you alone.
-    """
     with report_failures(json) as output:
         if password_stdin and token_stdin:
-            raise Failed("USAGE", "stdin holds one thing: a password or a token")
+            raise Failed("USAGE", say("login.two_keys"))
         account = find_account(os.environ)
         server_url = normalise_url(url) if url else account.url
         if server_url.startswith("http://") and not server_url.startswith(_LOOPBACK):
-            output.say(
-                f"codehub: WARNING: {server_url} is not https: whoever is on the way can read your password"
-            )
+            output.say(say("warning", text=say("login.no_https", url=server_url)))
         account_now = (
             _with_token(server_url) if token_stdin else _with_password(server_url, username, password_stdin)
         )
@@ -68,38 +50,34 @@ def login(
             _end_token(account_before, output)
         _report_login(output, account_now, path)
         if account.is_from_environment:
-            output.say("codehub: WARNING: CODEHUB_TOKEN is set, and goes before what is kept: unset it")
+            output.say(say("warning", text=say("login.environment")))
 
 
 def logout(json: bool = JSON) -> None:
-    """Sign out: this machine's token ends, and is forgotten here."""
     with report_failures(json) as output:
         path = login_file(os.environ)
         account = _stored_account()
         if account.token is None:
-            raise Failed("NOT_SIGNED_IN", "You are not signed in on this machine.")
+            raise Failed("NOT_SIGNED_IN", say("login.signed_out"))
         _end_token(account, output)
         remove_account(path)
         if not json:
-            output.show(f"Signed out of {account.url}.")
+            output.show(say("login.out", url=account.url))
 
 
 def password(
-    stdin: bool = typer.Option(
-        False, "--stdin", help="Read two lines from stdin: the old one, then the new one."
-    ),
+    stdin: bool = typer.Option(False, "--stdin"),
     json: bool = JSON,
 ) -> None:
-    """Change your password, which ends your other sessions and tokens. The one of this machine stays."""
     with client_for(json) as (client, output):
         if stdin:
             old, new = read_line(), read_line()
         else:
-            old = _prompt("Old password", hidden=True, option="--stdin")
-            new = typer.prompt("New password", hide_input=True, confirmation_prompt=True, err=True)
+            old = _prompt(say("login.old_password"), hidden=True, option="--stdin")
+            new = typer.prompt(say("login.new_password"), hide_input=True, confirmation_prompt=True, err=True)
         client.ask("PUT", "/session/password", {"old": old, "new": new})
         if not json:
-            output.show("Your password is changed.")
+            output.show(say("login.password_changed"))
 
 
 def add_to(cli: typer.Typer) -> None:
@@ -122,16 +100,16 @@ def _end_token(account: Account, output: Output) -> None:
     except Failed as error:
         # Ended already, or out of reach: forgotten here all the same.
         if error.code != "UNAUTHORIZED":
-            output.say(
-                f"codehub: the token lives on at {account.url} ({error.message}): end it with `codehub token delete`"
-            )
+            output.say(say("login.token_lives", url=account.url, error=error.message))
     finally:
         client.close()
 
 
 def _with_password(url: str, username: str | None, from_stdin: bool) -> Account:
-    name = username or _prompt("Username", option="--username")
-    password = read_line() if from_stdin else _prompt("Password", hidden=True, option="--password-stdin")
+    name = username or _prompt(say("login.username"), option="--username")
+    password = (
+        read_line() if from_stdin else _prompt(say("login.password"), hidden=True, option="--password-stdin")
+    )
     client = Client(Account(url, None))
     try:
         cookie = client.sign_in(name, password)
@@ -154,7 +132,7 @@ def _with_password(url: str, username: str | None, from_stdin: bool) -> Account:
 def _with_token(url: str) -> Account:
     account = Account(url, read_line().strip() or None)
     if account.token is None:
-        raise Failed("USAGE", "there is no token on stdin")
+        raise Failed("USAGE", say("login.no_token"))
     client = Client(account)
     try:
         username: str = client.ask("GET", "/session")["user"]["username"]
@@ -165,7 +143,7 @@ def _with_token(url: str) -> Account:
 
 def _prompt(prompt: str, *, option: str, hidden: bool = False) -> str:
     if not sys.stdin.isatty():
-        raise Failed("USAGE", f"nobody is there to be asked: give {option}")
+        raise Failed("USAGE", say("nobody_answers", option=option))
     answer: str = typer.prompt(prompt, hide_input=hidden, err=True)
     return answer
 
@@ -174,4 +152,4 @@ def _report_login(output: Output, account: Account, path: object) -> None:
     if output.as_json:
         output.result({"url": account.url, "username": account.username})
     else:
-        output.show(f"Signed in to {account.url} as {account.username}. Kept in {path}.")
+        output.show(say("login.in", url=account.url, username=account.username, path=path))

@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from typer._click.exceptions import UsageError
-from typer.core import TyperGroup
 
 from codehub.cli import explanation, login, tokens, workspaces
 from codehub.cli.failures import Failed
+from codehub.cli.language import help_texts, say
 from codehub.cli.output import Output
-from codehub.cli.usage import Commands
+from codehub.cli.usage import Commands, PlainGroup
 from codehub.error_codes import Exit
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter
 
 SECTIONS: Mapping[str, Sequence[str]] = {
-    "Use a codehub": ("login", "logout", "password", "ws", "explain", "token"),
-    "Run one": ("up", "doctor", "user", "backup", "restore", "gc", "adopt-engine", "migrate"),
-    "Run its parts as processes of their own": ("api", "proxy", "controller"),
+    "use": ("login", "logout", "password", "ws", "explain", "token"),
+    "run": ("up", "doctor", "user", "backup", "restore", "gc", "adopt-engine", "migrate"),
+    "parts": ("api", "proxy", "controller"),
 }
 _SERVERS = frozenset({"up", "api", "proxy", "controller"})
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-class Sections(TyperGroup):
+class Sections(PlainGroup):
     """Lists the commands by purpose, and reports usage errors as JSON with --json."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
@@ -48,7 +48,7 @@ class Sections(TyperGroup):
                 raise
             # Python writes the rest at its end, and would fail once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            typer.echo(f"codehub: the output can't be written: {error.strerror}", err=True)
+            typer.echo(say("output_full", error=error.strerror), err=True)
             sys.exit(Exit.FAILED)
 
     def _main(self, args: Sequence[str] | None, *rest: Any, **options: Any) -> Any:
@@ -74,16 +74,14 @@ class Sections(TyperGroup):
                 if name in self.commands
             ]
             if rows:
-                with formatter.section(title):
+                with formatter.section(help_texts()[f"section.{title}"]):
                     formatter.write_dl(rows)
 
 
 cli = Commands(
     name="codehub",
     cls=Sections,
-    help="Self-hosted cloud development environments.",
-    epilog="CODEHUB_URL and CODEHUB_TOKEN, or `codehub login`, say which codehub is meant. `codehub COMMAND --help` says more.",
-    rich_markup_mode=None,  # help in colours costs three times the start-up
+    no_args_is_help=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -96,7 +94,7 @@ cli.add_typer(tokens.token, name="token")
 @cli.callback(invoke_without_command=True)
 def main(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    version: bool = typer.Option(False, "--version"),
 ) -> None:
     if version:
         from importlib.metadata import version as installed

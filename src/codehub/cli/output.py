@@ -13,10 +13,11 @@ from codehub.cli.account import find_account
 from codehub.cli.client import ANSWER_S_MAX, Client
 from codehub.cli.failures import Failed
 from codehub.cli.formatting import harmless_bytes
+from codehub.cli.language import say
 
 _INTERRUPTED = 130
 
-JSON = typer.Option(False, "--json", help="Print the API's own objects, for programs.")
+JSON = typer.Option(False, "--json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Failed("USAGE", "this can't be undone, and nobody is there to be asked: add --yes")
+        raise Failed("USAGE", say("nobody_confirms"))
     if not typer.confirm(question, err=True):
         raise typer.Exit(1)
 
@@ -89,7 +90,7 @@ def read_line() -> str:
     try:
         return sys.stdin.readline().rstrip("\r\n")
     except UnicodeDecodeError:
-        raise Failed("USAGE", "what came on stdin is not text in UTF-8") from None
+        raise Failed("USAGE", say("no_text.stdin")) from None
 
 
 def _printable(text: str) -> str:
@@ -104,3 +105,18 @@ def _harmless(text: str) -> str:
 
 def is_terminal() -> bool:
     return sys.stdout.isatty()
+
+
+def open_in_browser(url: str) -> None:
+    """Open a page, if that has a window of its own."""
+    if _has_browser():
+        import webbrowser
+
+        webbrowser.open(url)
+
+
+def _has_browser() -> bool:
+    """Whether a page would open in a window. A text browser in this terminal would only be in the way."""
+    return sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )

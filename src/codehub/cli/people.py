@@ -5,19 +5,21 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from codehub.cli.formatting import harmless
+from codehub.cli.language import heading_text, say
 from codehub.cli.tables import plain
 from codehub.core.access import User
 from codehub.ports.access import Key
+
+_HEADINGS = ("KEY", "NAME", "SCOPE", "LAST USED", "EXPIRES")
 
 
 def format_users(users: Sequence[User], *, as_json: bool) -> str:
     if as_json:
         return json.dumps([_item(user) for user in users], indent=2)
     width = max((len(user.username) for user in users), default=0)
-    lines = [
-        f"{user.username:<{width}}  {user.role}{'  disabled' if user.disabled else ''}" for user in users
-    ]
-    return "\n".join(lines) or "There is nobody yet."
+    disabled = f"  {say('user.is_disabled')}"
+    lines = [f"{user.username:<{width}}  {user.role}{disabled if user.disabled else ''}" for user in users]
+    return "\n".join(lines) or say("user.none")
 
 
 def format_user(user: User, message: str, *, as_json: bool) -> str:
@@ -28,19 +30,19 @@ def format_keys(keys: Sequence[Key], username: str, *, are_ended: bool, as_json:
     if as_json:
         return json.dumps([_key(key) for key in keys], indent=2)
     if not keys:
-        return f"{username} is signed in nowhere and has no tokens."
+        return say("user.no_keys", name=username)
     rows = [
         (
             key.kind,
             key.name or "-",
             key.scope,
-            _minute(key.last_used_at) or "never",
-            _minute(key.expires_at) or "never",
+            _minute(key.last_used_at) or say("never"),
+            _minute(key.expires_at) or say("never"),
         )
         for key in keys
     ]
-    table = plain([("KEY", "NAME", "SCOPE", "LAST USED", "EXPIRES"), *harmless(rows)])
-    return f"{table}\nAll of them have ended." if are_ended else table
+    table = plain([[heading_text(heading) for heading in _HEADINGS], *harmless(rows)])
+    return f"{table}\n{say('user.keys_ended')}" if are_ended else table
 
 
 def _key(key: Key) -> dict[str, object]:

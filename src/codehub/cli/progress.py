@@ -106,10 +106,11 @@ class _LiveProgress:
 def _describe(workspace: WorkspaceView) -> str:
     """42 of 100 MB, 12 MB/s, 5 s left."""
     progress = workspace["progress"]
-    total = progress["total_bytes"]
-    text = size(progress["done_bytes"]) + (f" of {size(total)}" if total else "")
+    total, text = progress["total_bytes"], size(progress["done_bytes"])
+    if total:
+        text = say("bytes_of", done=text, total=size(total))
     if progress["bytes_per_second"]:
         text += f", {size(progress['bytes_per_second'])}/s"
     if progress["eta_seconds"] is not None:
-        text += f", {span(progress['eta_seconds'])} left"
+        text += f", {say('bytes_left', span=span(progress['eta_seconds']))}"
     return text

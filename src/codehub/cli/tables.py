@@ -3,7 +3,6 @@
 import shutil
 import sys
 import textwrap
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import typer
 from codehub.cli.formatting import colour_of
 from codehub.cli.language import heading_text, label_text
 from codehub.cli.output import is_terminal
+from codehub.text.terminal import columns
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -26,26 +26,25 @@ def show_table(
     headings: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
-    gives_way: Sequence[str] = (),
-    in_need: Sequence[str] = (),
+    drops: Sequence[str] = (),
+    drops_last: Sequence[str] = (),
 ) -> None:
-    """Print it. `gives_way`: the columns that are left out, in this order, where a terminal is too narrow for
-    all; `in_need`: those that go too, before nothing can be read any more.
+    """Print it. `drops`: the columns that are left out, in this order, where a terminal is too narrow for
+    all; `drops_last`: those that go too, before nothing can be read any more.
 
-    One column yields, a name by being cut, a reason by going on below itself: a long one costs the other rows
-    nothing.
+    One column has the width that is left: a long name is cut there, a long reason goes on in the next line.
     """
     if is_terminal():
-        _show_fitted(headings, rows, gives_way, in_need)
+        _show_fitted(headings, rows, drops, drops_last)
     else:
         typer.echo(plain([[heading_text(heading) for heading in headings], *rows]))
 
 
 def plain(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(columns(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(
-            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
+            cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)
         ).rstrip()
         for row in rows
     )
@@ -59,11 +58,11 @@ def pairs(rows: Mapping[str, str | None]) -> str:
 def pairs_of(rows: Iterable[tuple[str, str]]) -> str:
     """Return `name  value` lines. What is too long for a terminal goes on below itself."""
     entries = list(rows)
-    width = max(_width(name) for name, _ in entries)
+    width = max(columns(name) for name, _ in entries)
     indent, lines = " " * (width + 2), []
     for name, value in entries:
         first, *rest = (part for line in value.splitlines() for part in _fold(line, width + 4))
-        lines += [f"{name}{' ' * (width - _width(name))}  {first}", *(f"{indent}{line}" for line in rest)]
+        lines += [f"{name}{' ' * (width - columns(name))}  {first}", *(f"{indent}{line}" for line in rest)]
     return "\n".join(lines)
 
 
@@ -75,13 +74,13 @@ def _fold(line: str, indent: int) -> list[str]:
     return textwrap.wrap(line, columns, break_long_words=False, break_on_hyphens=False) or [""]
 
 
-def coloured(display: str, text: str | None = None) -> str:
+def colour(display: str, text: str | None = None) -> str:
     """Return a state in its colour: ours for a terminal, nothing elsewhere."""
     return typer.style(text or display, fg=colour_of(display)) if is_terminal() else text or display
 
 
 def _show_fitted(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], gives_way: Sequence[str], in_need: Sequence[str]
+    headings: Sequence[str], rows: Sequence[Sequence[str]], drops: Sequence[str], drops_last: Sequence[str]
 ) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -89,10 +88,10 @@ def _show_fitted(
 
     console = Console(file=sys.stdout, highlight=False)
     widths = {
-        heading: max(_width(cell) for cell in (heading_text(heading), *(row[column] for row in rows)))
+        heading: max(columns(cell) for cell in (heading_text(heading), *(row[column] for row in rows)))
         for column, heading in enumerate(headings)
     }
-    fitted = fit(widths, gives_way, console.width, in_need)
+    fitted = fit(widths, drops, console.width, drops_last)
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold dim")
     for heading, width in fitted.items():
         table.add_column(heading_text(heading), no_wrap=heading != "WHY", overflow="ellipsis", width=width)
@@ -103,15 +102,15 @@ def _show_fitted(
 
 
 def fit(
-    widths: Mapping[str, int], gives_way: Sequence[str], columns: int, in_need: Sequence[str] = ()
+    widths: Mapping[str, int], drops: Sequence[str], columns: int, drops_last: Sequence[str] = ()
 ) -> dict[str, int]:
     """Return the columns of a table that are shown, and how wide each is."""
     flexible = next(heading for heading in widths if heading in _FLEXIBLE_WIDTHS)
     fitted = {**widths, flexible: min(widths[flexible], _FLEXIBLE_WIDTHS[flexible])}
-    for heading in gives_way:
+    for heading in drops:
         if _excess(fitted, columns) > 0:
             del fitted[heading]
-    for heading in in_need:
+    for heading in drops_last:
         if fitted[flexible] - _excess(fitted, columns) < min(_WIDTH_MIN, widths[flexible]):
             del fitted[heading]
     remaining = fitted[flexible] - _excess(fitted, columns)
@@ -126,7 +125,3 @@ def _excess(fitted: Mapping[str, int], columns: int) -> int:
 
 def _cell(heading: str, cell: str, text: "type[Text]") -> "Text":
     return text(cell, style=colour_of(cell.partition(",")[0]) if heading == "STATE" else "")
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

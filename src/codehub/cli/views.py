@@ -17,14 +17,16 @@ from codehub.cli.formatting import (
     why,
 )
 from codehub.cli.language import say
-from codehub.cli.tables import coloured, pairs
+from codehub.cli.tables import colour, pairs
 from codehub.core.operations import DesiredState, Phase, destination
 
 Rows = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
 def list_rows(items: Sequence[WorkspaceView], now: datetime | None, *, owned: bool, deleted: bool) -> Rows:
-    """`owned`: with whose they are. `deleted`: with how long their deletion can be undone. Who pins nothing sees no column of pins."""
+    """`owned`: with whose they are. `deleted`: with how long their deletion
+    can be undone. Who pins nothing sees no column of pins.
+    """
     has_pins = any(shown["pinned_at"] is not None for shown in items)
     headings = [
         "NAME",
@@ -38,7 +40,7 @@ def list_rows(items: Sequence[WorkspaceView], now: datetime | None, *, owned: bo
     ]
     rows = []
     for shown in harmless(items):
-        pin = ["pinned" if shown["pinned_at"] is not None else ""] if has_pins else []
+        pin = [say("pin") if shown["pinned_at"] is not None else ""] if has_pins else []
         whose = [shown["owner"]["username"]] if owned else []
         ends = _end_in_trash(shown, now) if deleted else ahead(shown["sleeps_at"], now)
         used = ago(shown["last_access_at"], now)
@@ -52,7 +54,7 @@ def details(shown: WorkspaceView, now: datetime | None) -> str:
     goal = destination(Phase(shown["phase"]), DesiredState(shown["desired_state"]))
     facts = {
         "name": shown["name"],
-        "state": coloured(shown["display"], state(shown))
+        "state": colour(shown["display"], state(shown))
         + ("" if goal == shown["phase"] else say("view.goal", goal=goal)),
         "held up": None
         if held_up is None
@@ -73,6 +75,7 @@ def details(shown: WorkspaceView, now: datetime | None) -> str:
         "sleeps": _lifetime("view.standby_ttl", shown["standby_ttl_seconds"], shown["sleeps_at"], now),
         "archived": _lifetime("view.archive_ttl", shown["archive_ttl_seconds"], None, now),
         "awake until": _promise(shown["awake_until"], now),
+        "in the IDE": None if shown["tab_script"] else say("view.no_tab_script"),
         "last used": ago(shown["last_access_at"], now),
         "pinned": None if shown["pinned_at"] is None else clock(shown["pinned_at"]),
         "created": clock(shown["created_at"]),

@@ -14,6 +14,7 @@ from typing import Any
 
 from codehub.cli.client import Client
 from codehub.cli.failures import Failed
+from codehub.cli.language import say
 from codehub.core.operations import NEXT, DesiredState, Operation, Phase
 from codehub.http_client import Stream
 
@@ -47,28 +48,31 @@ def has_arrived(workspace: WorkspaceView, goal: Goal) -> bool:
     if workspace["phase"] == Phase.ERROR and error is not None and error["occurred_at"] != goal.old_error_at:
         raise Failed(
             "WAITED_INTO_ERROR",
-            f"{name} {failed_at(error)}: {error['reason']}: {error['message']}",
+            failure_text(name, error),
             error,
             do=f"codehub explain {workspace['id']}",
         )
     if goal.wish is None:
         if workspace["deleted_at"] is None:
-            raise Failed("OVERTAKEN", f"The deletion of {name} was undone meanwhile.")
+            raise Failed("OVERTAKEN", say("overtaken.undone", name=name))
         return bool(workspace["phase"] == Phase.DELETED)
     if workspace["deleted_at"] is not None:
-        raise Failed("OVERTAKEN", f"{name} is being deleted.")
+        raise Failed("OVERTAKEN", say("overtaken.deleted", name=name))
     if workspace["desired_state"] != goal.wish:
         raise Failed(
-            "OVERTAKEN", f"Meanwhile somebody wants {name} {workspace['desired_state']}, not {goal.wish}."
+            "OVERTAKEN", say("overtaken.wish", name=name, wish=workspace["desired_state"], goal=goal.wish)
         )
     if workspace["operation"] != Operation.NONE or workspace["phase"] not in NEXT:
         return False
     return NEXT[Phase(workspace["phase"])][DesiredState(goal.wish)] is Operation.NONE
 
 
-def failed_at(error: WorkspaceView) -> str:
-    """Return what failed: an operation, or the workspace without one."""
-    return "is in ERROR" if error["operation"] == Operation.NONE else f"failed while {error['operation']}"
+def failure_text(name: str, error: WorkspaceView) -> str:
+    """Return what failed, an operation or the workspace without one, and why."""
+    facts = {"name": name, "reason": error["reason"], "message": error["message"]}
+    if error["operation"] == Operation.NONE:
+        return say("failed_in_error", **facts)
+    return say("failed_while", **facts, operation=error["operation"])
 
 
 def request_and_wait(
@@ -222,7 +226,7 @@ def _timed_out(workspace: WorkspaceView) -> Failed:
     )
     return Failed(
         "TIMED_OUT",
-        f"{workspace['name']} is not there yet: {doing}. It goes on by itself.",
+        say("timed_out", name=workspace["name"], doing=doing),
         {"id": workspace["id"], "phase": workspace["phase"], "operation": workspace["operation"]},
         do=f"codehub explain {workspace['id']}",
     )

@@ -59,7 +59,9 @@ class Person:
 
 
 def is_username(text: str) -> bool:
-    """Whether somebody may be called so. `me` and `all` have a meaning of their own wherever an owner is named."""
+    """Whether somebody may be called so. `me` and `all` have a
+    meaning of their own wherever an owner is named.
+    """
     return re.fullmatch(USERNAME, text) is not None and text.lower() not in ("me", "all")
 
 
@@ -100,7 +102,9 @@ def written_origin(scheme: str, host: str, port: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """So many failures are free; each further one doubles the wait. After a while without any they are forgotten."""
+    """So many failures are free; each further one doubles the
+    wait. After a while without any they are forgotten.
+    """
 
     free: int
     wait_s_max: float
@@ -116,8 +120,8 @@ class Throttle:
         return max(0.0, pause_s - (now - last_at).total_seconds())
 
 
-# A guesser at one account from one place is stopped soon; one with many places, or many accounts, a little later. Nobody is locked
-# out for longer than a minute, or a stranger could lock anybody out.
+# A guesser at one account from one place is stopped soon; one with many places, or many accounts, a little
+# later. Nobody is locked out for longer than a minute, or a stranger could lock anybody out.
 PAIR = Throttle(free=5, wait_s_max=60.0)
 ACCOUNT = Throttle(free=20, wait_s_max=30.0)
 ADDRESS = Throttle(free=50, wait_s_max=60.0, is_one_accounts=False)
@@ -126,7 +130,9 @@ DEVICE = Throttle(free=5, wait_s_max=60.0)
 
 
 def login_throttles(username: str, address: str, device: UUID | None = None) -> Mapping[str, Throttle]:
-    """Return what a try at a password counts against, by key. `device`: the browser, if it has signed in to this account before."""
+    """Return what a try at a password counts against, by key. `device`:
+    the browser, if it has signed in to this account before.
+    """
     if device is not None:
         return {f"device {device}": DEVICE}
     account = username.casefold()

@@ -4,6 +4,7 @@ The rules belong to the IDE, as data (docs/adr/0018). Time comes in as seconds; 
 """
 
 import re
+from typing import NamedTuple
 
 from codehub.core.ides import IdeProfile
 from codehub.core.visit import Intent, Visit, intent
@@ -13,6 +14,9 @@ _FILE_EVENT = b"$onFileEvent"
 _PATH = re.compile(rb'"path":"([^"]*)"')
 _BUCKET_S = 10
 _BUCKETS = 6
+# A tab of code-server: one socket for the window, one for its extensions. Each forgotten tab sends a little.
+_SOCKETS_PER_TAB = 2
+_SPARE_S = 10.0
 
 
 def counts_as_use(profile: IdeProfile, visit: Visit, path: str) -> bool:
@@ -68,6 +72,42 @@ class Window:
         self._sizes[-1] += size
         self._total += size
         return self._total > self._per_minute * tabs and self._sizes[-1] > self._per_bucket * tabs
+
+
+class Traffic(NamedTuple):
+    """What passed over a workspace's sockets since it was looked at last."""
+
+    bytes_up: int = 0
+    sockets: int = 0
+    """So many send these bytes, of tabs in which no script of ours runs: where one does, it says itself that
+    somebody is there, and what else goes up says nothing.
+    """
+    prints: int = 0
+    """Parts of output that went down, whichever tab shows it."""
+
+
+class WorkRule:
+    """Whether traffic is somebody's work, by what the IDE is."""
+
+    def __init__(self, profile: IdeProfile) -> None:
+        busy, prints = profile.busy_bytes_per_minute, profile.busy_prints_per_minute
+        self._busy = None if busy is None else Window(busy)
+        self._printing = None if prints is None else Window(prints)
+
+    def is_typing(self, traffic: Traffic, at_s: float) -> bool:
+        tabs = max(1, -(-traffic.sockets // _SOCKETS_PER_TAB))
+        return bool(traffic.bytes_up and self._busy and self._busy.add(traffic.bytes_up, at_s, tabs=tabs))
+
+    def is_printing(self, traffic: Traffic, at_s: float) -> bool:
+        return bool(traffic.prints and self._printing and self._printing.add(traffic.prints, at_s))
+
+
+def heard_until(now_s: float, next_s: float) -> float:
+    """Return until when a script counts as running that said when it asks again.
+
+    A page that nobody sees may be late by as much.
+    """
+    return now_s + 2 * next_s + _SPARE_S
 
 
 def flush_after_s(standby_ttl_s: int | None, longest_s: float) -> float:

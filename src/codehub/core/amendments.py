@@ -1,4 +1,5 @@
-"""Amendments: a workspace, who asks for what, and what else runs in; a ruling with its lines of the history out.
+"""Amendments: a workspace, who asks for what, and what else
+runs in; a ruling with its lines of the history out.
 
 The store applies these to the row that it has locked. They are functions of values, and ask nobody anything.
 """
@@ -11,7 +12,7 @@ from uuid import UUID
 
 from codehub.core.access import Person
 from codehub.core.ceilings import Ceilings, refuse_one_more_workspace, refuse_spec
-from codehub.core.history import Event, is_to_be_carried_out, wished
+from codehub.core.history import Event, events_of_request, is_to_be_carried_out
 from codehub.core.idle import idle_wish
 from codehub.core.limits import Limits, refuse_one_more
 from codehub.core.messages import Message
@@ -55,7 +56,9 @@ class RulingRecord:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What takes a place, beside the workspace that is asked about: its owner's by id, name and phase, and how many in all."""
+    """What takes a place, beside the workspace that is asked about:
+    its owner's by id, name and phase, and how many in all.
+    """
 
     of_owner: Sequence[tuple[UUID, str, Phase]]
     total: int
@@ -154,5 +157,7 @@ def _record(row: Workspace, ruling: Ruling, by: By) -> RulingRecord:
         return RulingRecord(ruling)
     if is_to_be_carried_out(row.spec, ruling.spec):
         ruling = Accepted(replace(ruling.spec, request_id=by.request_id))
-    events = wished(row.spec, ruling.spec, actor=by.actor, reason=by.reason, request_id=by.request_id)
+    events = events_of_request(
+        row.spec, ruling.spec, actor=by.actor, reason=by.reason, request_id=by.request_id
+    )
     return RulingRecord(ruling, tuple(events))

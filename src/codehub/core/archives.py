@@ -1,12 +1,16 @@
-"""Archives of one workspace in, which of them is newer than what the row names out. Newer is by the database's time, never by the store's clock."""
+"""Archives of one workspace in, which of them is newer than what the row names
+out. Newer is by the database's time, never by the store's clock. And from when on files count as later.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from codehub.core.errors import NEWEST_ARCHIVE, NEWEST_ARCHIVE_AT
 from codehub.core.workspace import Status
 
+CLOCKS_APART = timedelta(minutes=1)
+"""So much may the clock of what holds the homes be behind the database's."""
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 
@@ -31,11 +35,13 @@ def newest(archives: Iterable[CommittedArchive]) -> CommittedArchive | None:
 
 
 def newer_archive(status: Status, archives: Iterable[CommittedArchive]) -> CommittedArchive | None:
-    """Return the newest archive if it is newer than the row's, as after an older dump of the database was restored.
+    """Return the newest archive if it is newer than the row's, as
+    after an older dump of the database was restored.
 
-    Without a key any archive is newer, but for one of an empty home, which is what there would be without it. One that holds what the
-    row's holds is nothing to choose: a copy that was never recorded. What the row's own operation has made is its own, and what a
-    person has given up is not asked about again."""
+    Without a key any archive is newer, but for one of an empty home, which is what there would be without
+    it. One that holds what the row's holds is nothing to choose: a copy that was never recorded. What the
+    row's own operation has made is its own, and what a person has given up is not asked about again.
+    """
     others = [each for each in archives if str(status.op_id) not in each.key]
     own = next((each for each in archives if each.key == status.archive_key), None)
     if status.archive_key is None:
@@ -64,7 +70,15 @@ def is_given_up(status: Status, archive: CommittedArchive) -> bool:
 def archive_made_since(
     status: Status, archives: Iterable[CommittedArchive], since: datetime
 ) -> CommittedArchive | None:
-    """Return an archive of what was worked on after a deletion: the row knows nothing of it, so somebody had taken the deletion back.
-    The row's own archive may be that late too: it is the deletion's last one."""
+    """Return an archive of what was worked on after a deletion: the row knows nothing of it, so somebody had
+    taken the deletion back. The row's own archive may be that late too: it is the deletion's last one.
+    """
     latest = newer_archive(status, archives)
     return latest if latest is not None and latest.order > since else None
+
+
+def work_counts_from(deleted_at: datetime) -> datetime:
+    """Return from when on a change of a file counts as made after the deletion. A file has its time by
+    another clock than the deletion: what may be later is kept.
+    """
+    return deleted_at - CLOCKS_APART

@@ -64,7 +64,9 @@ class Condition:
         return self.is_false and self.reason == Reason.UNIDENTIFIED
 
     def following(self, earlier: "Condition", now: datetime) -> "Condition":
-        """Return this condition with the time at which its status last changed; the earlier one itself, if it says the same."""
+        """Return this condition with the time at which its status last
+        changed; the earlier one itself, if it says the same.
+        """
         if earlier.status is not self.status:
             return replace(self, last_transition_time=now)
         if earlier.reason == self.reason and earlier.message == self.message:
@@ -102,7 +104,9 @@ INITIAL = Conditions(NOTHING_YET, NOTHING_YET, NOTHING_YET, HEALTHY)
 
 
 def unknown_conditions(conditions: Conditions, operation: Operation) -> tuple[str, ...]:
-    """Return which conditions decide and are not known. An archive decides where there is no volume, or where it is worked on."""
+    """Return which conditions decide and are not known. An archive
+    decides where there is no volume, or where it is worked on.
+    """
     names = []
     if conditions.volume_ready.is_unknown:
         names.append("volume_ready")
@@ -112,3 +116,9 @@ def unknown_conditions(conditions: Conditions, operation: Operation) -> tuple[st
     if decides and conditions.archive_ready.is_unknown:
         names.append("archive_ready")
     return tuple(NAMES[name] for name in names)
+
+
+def lost_host(conditions: Conditions) -> Message | None:
+    """Return what to do about the host of an instance, if that has fallen silent."""
+    container = conditions.container_ready
+    return container.message if container.is_unknown and container.message.code == Code.NODE_LOST else None

@@ -1,4 +1,6 @@
-"""Decide: all that is known of one workspace in, what becomes of it out. The one entry of a pass into the core."""
+"""Decide: all that is known of one workspace in, what becomes
+of it out. The one entry of a pass into the core.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,8 +9,8 @@ from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
-from codehub.core.ceilings import Ceilings, clamping
-from codehub.core.history import Event, observed
+from codehub.core.ceilings import Ceilings, describe_clamp
+from codehub.core.history import Event, events_of_pass
 from codehub.core.judge import judge
 from codehub.core.messages import Message, bare_message
 from codehub.core.observation import Observation
@@ -50,7 +52,9 @@ class FinishedStep:
 
 
 class Chance(Protocol):
-    """What is left to chance, given in from outside. Each is read at most once in a decision, so that it may be drawn then."""
+    """What is left to chance, given in from outside. Each is read at
+    most once in a decision, so that it may be drawn then.
+    """
 
     @property
     def op_id(self) -> UUID:
@@ -107,8 +111,9 @@ class Decision:
     def depends_on_request(self) -> bool:
         """Whether the write must be refused if the request has changed since it was read.
 
-        What begins, or is tried again, can't be stopped half way; what an admin gave up on may be undeleted by now; and an error that
-        is dropped for an older choice leaves the newer one nothing to answer."""
+        What begins, or is tried again, can't be stopped half way; what an admin gave up on may be undeleted
+        by now; and an error that is dropped for an older choice leaves the newer one nothing to answer.
+        """
         before, after = self.situation.workspace.status, self.status
         is_gone = after.phase is Phase.DELETED and before.phase is not Phase.DELETED
         is_answered = before.phase is Phase.ERROR and after.error_info != before.error_info
@@ -122,7 +127,7 @@ class Decision:
     def events(self, actor: str) -> Iterator[Event]:
         """Yield the lines of the history."""
         row = self.situation.workspace
-        return observed(
+        return events_of_pass(
             row.status,
             self.status,
             actor=actor,
@@ -136,7 +141,7 @@ class Decision:
         is_start = isinstance(self.plan, Begin) and self.plan.operation is Operation.STARTING
         if not is_start:
             return None
-        return clamping(self.situation.ceilings, self.situation.workspace.spec.resources)
+        return describe_clamp(self.situation.ceilings, self.situation.workspace.spec.resources)
 
 
 def decide(situation: Situation, rules: Rules = DEFAULT_RULES) -> Decision:

@@ -1,4 +1,6 @@
-"""Browsers that signed in before: a signed word in, which browser it is out. It opens nothing: it only says whose wrong guesses count for whom."""
+"""Browsers that signed in before: a signed cookie value in, which browser it is
+out. It opens nothing: it only says whose wrong guesses count for whom.
+"""
 
 import hashlib
 import hmac

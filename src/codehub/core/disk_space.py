@@ -1,4 +1,6 @@
-"""Room on a disk: what is free and what homes use in; whether anything may start, who grows, and what is worth noting out. Pure."""
+"""Room on a disk: what is free and what homes use in; whether anything
+may start, who grows, and what is worth noting out. Pure.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +42,9 @@ class Usage:
 
 
 def grown_mb(before: Mapping[UUID, int], now: Mapping[UUID, int]) -> Mapping[UUID, int]:
-    """Return which homes have grown since they were measured before, and by how much. One that is measured first has not."""
+    """Return which homes have grown since they were measured before,
+    and by how much. One that is measured first has not.
+    """
     grown = {
         workspace_id: used - before[workspace_id]
         for workspace_id, used in now.items()

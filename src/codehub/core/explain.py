@@ -1,4 +1,6 @@
-"""Why a workspace is where it is: a row and the time in; what comes next, what is waited for and what a person can do out."""
+"""Why a workspace is where it is: a row and the time in; what comes
+next, what is waited for and what a person can do out.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -6,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from codehub.core.conditions import Reason, unknown_conditions
+from codehub.core.conditions import Reason, lost_host, unknown_conditions
 from codehub.core.errors import NEWEST_ARCHIVE, ErrorInfo, ErrorReason, Remedy
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Begin, Wait, Why, choose_next_operation
@@ -49,6 +51,7 @@ class WaitsFor(StrEnum):
 
     LOOK = "Look"
     MARK = "Mark"
+    HOST = "Host"
     NEXT_PASS = "NextPass"  # noqa: S105  # no password
     NEXT_TRY = "NextTry"
     CHANGED_TRY = "ChangedTry"
@@ -92,7 +95,9 @@ class Explanation:
 
 
 def explain(workspace: Workspace, now: datetime, *, is_admin: bool = False) -> Explanation:
-    """Explain it from what is stored: the same functions that decide say what they will decide. `is_admin`: to somebody who may do more."""
+    """Explain it from what is stored: the same functions that decide say what
+    they will decide. `is_admin`: to somebody who may do more.
+    """
     error = workspace.status.error_info
     is_forgotten = error is not None and is_outdated(error, workspace.spec)
     return replace(_explain(workspace, now, is_admin=is_admin), error=None if is_forgotten else error)
@@ -122,6 +127,8 @@ def _blind(status: Status, unknown: tuple[str, ...]) -> Waiting:
     volume = status.conditions.volume_ready
     if volume.is_unknown and volume.reason == Reason.MARK_MISSING:
         return Waiting(WaitsFor.MARK, {"message": volume.message})
+    if (lost := lost_host(status.conditions)) is not None:
+        return Waiting(WaitsFor.HOST, {"message": lost})
     return Waiting(WaitsFor.LOOK, {"conditions": list(unknown)})
 
 
@@ -147,7 +154,9 @@ def _remedy(workspace: Workspace) -> Waiting:
 
 
 def remedy(workspace: Workspace, error: ErrorInfo) -> ErrorReason | Remedy:
-    """Return what a person can do about it. A newer archive than the row's is there to be taken, but not of what is being deleted."""
+    """Return what a person can do about it. A newer archive than the row's
+    is there to be taken, but not of what is being deleted.
+    """
     if NEWEST_ARCHIVE not in error.context:
         return error.reason
     return Remedy.NEWER_ARCHIVE if workspace.spec.deleted_at is None else Remedy.KEPT_ARCHIVE

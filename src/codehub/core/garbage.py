@@ -1,4 +1,6 @@
-"""Garbage: what lies in the backends and which rows there are in, what may go and what nobody knows out (contract 9)."""
+"""Garbage: what lies in the backends and which rows there are in,
+what may go and what nobody knows out (contract 9).
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -57,8 +59,10 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """What may go; what belongs to no workspace that the database knows; what is left of forgotten ones, whose time in the trash is not
-    over; and archives that are newer than what their workspaces name. The last three are reported, not touched."""
+    """What may go; what belongs to no workspace that the database knows; what is left of
+    forgotten ones, whose time in the trash is not over; and archives that are newer than
+    what their workspaces name. The last three are reported, not touched.
+    """
 
     removals: tuple[Removal, ...]
     unknown: tuple[BackendItem, ...]
@@ -69,7 +73,9 @@ class Sorted:
 def to_be_read(
     items: Iterable[BackendItem], rows: Mapping[UUID, Workspace], now: datetime, grace: timedelta
 ) -> frozenset[UUID]:
-    """Return the workspaces whose archives' `.meta` decide what may go: those with another archive than their own that is old enough."""
+    """Return the workspaces whose archives' `.meta` decide what may go:
+    those with another archive than their own that is old enough.
+    """
     return frozenset(
         item.workspace_id
         for item in items
@@ -138,8 +144,10 @@ def _is_young(item: BackendItem, now: datetime, grace: timedelta) -> bool:
 
 
 def _is_newer(item: BackendItem, row: Workspace, committed: Sequence[BackendItem], now: datetime) -> bool:
-    """Whether this archive is newer than what the row names, as after an older dump of the database was restored: it may hold what
-    nothing else does. After the trash's time, only what was archived since the deletion is."""
+    """Whether this archive is newer than what the row names, as after an older
+    dump of the database was restored: it may hold what nothing else does. After
+    the trash's time, only what was archived since the deletion is.
+    """
     if item not in committed or item.name == row.status.archive_key:
         return False
     spec = row.spec
@@ -153,7 +161,9 @@ def _is_newer(item: BackendItem, row: Workspace, committed: Sequence[BackendItem
 def _was_just_replaced(
     item: BackendItem, row: Workspace, committed: Sequence[BackendItem], now: datetime, grace: timedelta
 ) -> bool:
-    """Whether the archive that took its place is younger than the grace time: a dump of the database from before names this one."""
+    """Whether the archive that took its place is younger than the grace
+    time: a dump of the database from before names this one.
+    """
     later = [
         each.committed_at
         for each in committed
@@ -180,9 +190,11 @@ def _is_forgotten(item: BackendItem, row: Workspace | None, now: datetime) -> bo
 
 
 def _is_needed(item: BackendItem, row: Workspace, archives: Collection[str | None]) -> bool:
-    """Its archive, and whatever the operation that ran last may have made: that may be its archive in a moment.
+    """Its archive, and whatever the operation that ran last may
+    have made: that may be its archive in a moment.
 
-    While its archive is missing, an older one may be the best that is left."""
+    While its archive is missing, an older one may be the best that is left.
+    """
     key = row.status.archive_key
     if item.name == key or (key is not None and key not in archives):
         return True
@@ -191,7 +203,9 @@ def _is_needed(item: BackendItem, row: Workspace, archives: Collection[str | Non
 
 
 def _is_stray(volume: BackendItem, row: Workspace, archives: Collection[str | None]) -> bool:
-    """A volume, or half of one, that a late restore has left beside a whole archive. The row never named it, so no instance ever ran on it."""
+    """A volume, or half of one, that a late restore has left beside a whole
+    archive. The row never named it, so no instance ever ran on it.
+    """
     status = row.status
     rests = status.phase is Phase.ARCHIVED and status.operation is Operation.NONE
     return (

@@ -1,4 +1,6 @@
-"""The history: what changed between two states of a workspace, as events. Derived, so that no change can be forgotten."""
+"""The history: what changed between two states of a workspace, as
+events. Derived, so that no change can be forgotten.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -43,7 +45,7 @@ def is_to_be_carried_out(before: Spec, after: Spec) -> bool:
     return any(getattr(before, name) != getattr(after, name) for name in _CARRIED_OUT)
 
 
-def wished(
+def events_of_request(
     before: Spec, after: Spec, *, actor: str, reason: Message, request_id: str | None = None
 ) -> Iterator[Event]:
     """Yield what a person's (or the TTL's) request changed."""
@@ -57,7 +59,7 @@ def wished(
         yield Event(EventKind.WISH, before.desired_state, after.desired_state, actor, reason, request_id)
 
 
-def observed(
+def events_of_pass(
     before: Status, after: Status, *, actor: str, reason: Message, request_id: str | None = None
 ) -> Iterator[Event]:
     """Yield what a controller's pass changed. `request_id`: of the request that it carries out."""
@@ -81,7 +83,9 @@ def observed(
 
 
 def _what_was_seen(before: Phase, after: Status) -> Message | None:
-    """Return what makes the phase what it is, where that is something seen: a plan's reason is about what comes next."""
+    """Return what makes the phase what it is, where that is
+    something seen: a plan's reason is about what comes next.
+    """
     conditions = after.conditions
     match after.phase:
         case Phase.RUNNING:

@@ -1,4 +1,5 @@
-"""The IDEs, one row each: how it starts in a container and as a process, when it is healthy, what of its traffic is somebody's work.
+"""The IDEs, one row each: how it starts in a container and as a process,
+when it is healthy, what of its traffic is somebody's work.
 
 Arguments and paths may hold {mount} (where the workspace is served, without a slash at its end) and {home};
 those of a process also {socket} and, where there is one, {runtime}.
@@ -22,12 +23,16 @@ class IdeProfile:
     """What follows the image's entry point; None: what the image says itself."""
 
     program: str | None = None
-    """What starts it as a process: a command on the PATH, one that `make` built, or a script beside codehub's Python."""
+    """What starts it as a process: a command on the PATH, one that
+    `make` built, or a script beside codehub's Python.
+    """
     python_module: str | None = None
     """The module behind `program`, where that is a script of codehub's own Python."""
     process_args: tuple[str, ...] = ()
     runtime_args: tuple[str, ...] = ()
-    """Arguments that need a directory for sockets which is not kept: sockets in the home would be archived."""
+    """Arguments that need a directory for sockets which is not kept: sockets in the home would be
+    archived.
+    """
     environment: Mapping[str, str] = field(default_factory=dict)
     """Of its process; may also hold {config}, the directory of settings that codehub brings for it."""
     runtime_environment: Mapping[str, str] = field(default_factory=dict)
@@ -40,16 +45,28 @@ class IdeProfile:
 
     keeps_prefix: bool = False
     """Whether it wants to be asked for the whole path, mount included, rather than for what follows."""
+    documents: tuple[str, ...] = ()
+    """The paths of the pages in whose tabs it runs, with whatever lies below them: codehub's script goes into
+    these alone.
+    """
     busy_bytes_per_minute: int | None = None
-    """More than this many bytes up a minute, over all its sockets and uncompressed, are somebody's work; so many for each open tab."""
+    """More than this many bytes up a minute, over all its sockets and
+    uncompressed, are somebody's work; so many for each open tab.
+    """
     own_files: bytes | None = None
-    """A tab is told of every file that changes under what it has open. Of those in here the IDE itself is the cause."""
+    """A tab is told of every file that changes under what it has
+    open. Of those in here the IDE itself is the cause.
+    """
     own_sockets: tuple[str, ...] = ()
-    """The paths of sockets over which it talks to its tab of itself: whatever goes over them is nobody's work."""
+    """The paths of sockets over which it talks to its tab of
+    itself: whatever goes over them is nobody's work.
+    """
     counts_frames_up: bool = False
-    """Whether every data frame from the browser is somebody's work."""
-    busy_frames_down_per_minute: int | None = None
-    """That many data frames down a minute are a terminal or a cell that prints."""
+    """Whether every data frame from the browser is somebody's work, where no script of ours says so."""
+    busy_prints_per_minute: int | None = None
+    """That many parts of output a minute are a terminal or a cell that prints."""
+    output_mark: bytes | None = None
+    """What a part of output has in it. None: each data frame down is one."""
     writes_under: tuple[str, ...] | None = None
     """The paths below which a changing request counts; None: anywhere."""
 
@@ -68,8 +85,12 @@ _CODE_SERVER = IdeProfile(
     ),
     runtime_args=("--session-socket", "{runtime}/session.sock"),
     health_path="/healthz",
+    documents=("/",),
     busy_bytes_per_minute=_BUSY_BYTES,
     own_files=b"/.local/share/code-server/",
+    busy_prints_per_minute=12,
+    # What a terminal's process has said, as its server passes it on.
+    output_mark=b',"event":"',
 )
 
 _JUPYTERLAB_ARGS = (
@@ -105,9 +126,10 @@ _JUPYTERLAB = IdeProfile(
     hidden_modules=("debugpy",),
     health_path="{mount}/api",
     keeps_prefix=True,
+    documents=("/lab", "/doc"),
     own_sockets=("/api/events/",),
     counts_frames_up=True,
-    busy_frames_down_per_minute=12,
+    busy_prints_per_minute=12,
     writes_under=("/api/contents", "/api/sessions", "/api/kernels", "/api/terminals"),
 )
 

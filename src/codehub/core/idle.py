@@ -17,7 +17,9 @@ def archives_at(workspace: Workspace) -> datetime | None:
 
 
 def sleeps_soon(workspace: Workspace, now: datetime, *, warning_s: float) -> datetime | None:
-    """Return when it will be stopped, if that is so near that people should be told; None if there is nothing to say."""
+    """Return when it will be stopped, if that is so near that
+    people should be told; None if there is nothing to say.
+    """
     deadline = sleeps_at(workspace)
     is_near = deadline is not None and now >= deadline - timedelta(seconds=warning_s)
     return deadline if is_near else None

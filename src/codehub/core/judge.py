@@ -1,16 +1,16 @@
-"""Judge: a workspace and what was seen of it in, what it is now out. Begins no operation, and ends none: see transitions."""
+"""Judge: a workspace and what was seen of it in, what it is now out.
+Begins no operation, and ends none: see transitions.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from codehub.core.archives import CommittedArchive, newer_archive, newest, newest_facts
-from codehub.core.conditions import HEALTHY, NO_ARCHIVE, Condition, Conditions, Truth, unknown_conditions
-from codehub.core.errors import NEWEST_ARCHIVE, ErrorInfo, ErrorReason
+from codehub.core.archives import CommittedArchive, newer_archive, newest_facts
+from codehub.core.conditions import HEALTHY, Condition, Conditions, Truth, unknown_conditions
+from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.messages import Code, Message
 from codehub.core.observation import (
-    ARCHIVE_READY,
-    UNTOLD,
     Observation,
     Unmarked,
     Unobserved,
@@ -18,11 +18,10 @@ from codehub.core.observation import (
     observed_conditions,
 )
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.recoveries import adopt, answer, error_time, is_adopted, is_answered, is_recovered
 from codehub.core.requests import is_purge_due
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.workspace import (
-    HomeCtx,
-    RecoverChoice,
     Spec,
     Status,
     Workspace,
@@ -42,12 +41,13 @@ class Verdict:
 
     status: Status
     unknown: tuple[str, ...] = ()
-    """The conditions that decide and are not known. While there are any, the phase stays and nothing begins."""
+    """The conditions that decide and are not known. While there are any, the phase stays."""
     is_forgotten: bool = False
     """Whether an admin gave up on its deletion, and that is not recorded yet."""
     is_adopted: bool = False
-    """Whether a person has just said that the volume which is there is the home. What begins with that begins in the same write: such a
-    word counts for the error that it answers, and for no later one."""
+    """Whether a person has just said that the volume which is there is the home. What begins with that
+    begins in the same write: such a word counts for the error that it answers, and for no later one.
+    """
 
 
 def judge(
@@ -72,9 +72,9 @@ def judge(
     started_at = _moved_clock(stored, now, rules, is_queued=is_queued)
     status = _mark_dirty(replace(stored, conditions=conditions, observed_at=now, op_started_at=started_at))
     if (error := stored.error_info) is not None and error.is_terminal and is_answered(spec, error):
-        status = _answer(spec, status, error, observation, now)
-    if _is_adopted(spec, stored, status):
-        return Verdict(enter(_adopt(status, observation), resource_phase(conditions), now), is_adopted=True)
+        status = answer(spec, status, error, observation, now)
+    if is_adopted(spec, stored, status):
+        return Verdict(enter(adopt(status, observation), resource_phase(conditions), now), is_adopted=True)
     if (broken := check_invariants(spec, stored, status, observation, now)) is not None:
         return Verdict(enter_error(status, broken, now))
     if status.error_info is not None and status.error_info.is_terminal:
@@ -82,7 +82,7 @@ def judge(
     if not starting_up and _was_lost(spec, stored, status):
         recent = tuple(at for at in stored.restarts if now - at < rules.restart_window)
         if len(recent) >= rules.restarts_max:
-            return Verdict(enter_error(status, _crash_loop(spec, stored, now, rules), now))
+            return Verdict(enter_error(status, _crash_loop(spec, stored, status, now, rules), now))
         status = replace(status, restarts=(*recent, now))
     return Verdict(enter(status, calculate_phase(spec, status), now))
 
@@ -130,7 +130,9 @@ def check_invariants(
 
 
 def calculate_phase(spec: Spec, status: Status) -> Phase:
-    """Return the phase of what breaks no rule: DELETED once it was deleted and nothing of it is left, else by its resources."""
+    """Return the phase of what breaks no rule: DELETED once it was
+    deleted and nothing of it is left, else by its resources.
+    """
     conditions = status.conditions
     is_done = spec.deleted_at is not None and status.phase is Phase.DELETED
     is_gone = conditions.container_ready.is_absent and conditions.volume_ready.is_absent
@@ -140,37 +142,28 @@ def calculate_phase(spec: Spec, status: Status) -> Phase:
 
 
 def resource_phase(conditions: Conditions) -> Phase:
-    """Return the phase by resources alone (spec §2.2). An archive counts while no ready volume stands before it."""
+    """Return the phase by resources alone (spec §2.2). An
+    archive counts while no ready volume stands before it.
+    """
     if conditions.volume_ready.is_true:
         return Phase.RUNNING if conditions.container_ready.is_true else Phase.STANDBY
     return Phase.ARCHIVED if conditions.archive_ready.is_true else Phase.PENDING
 
 
-def is_answered(spec: Spec, error: ErrorInfo) -> bool:
-    """Whether a recovery or a deletion was asked for after the error."""
-    return is_recovered(spec, error) or (spec.deleted_at is not None and spec.deleted_at > error.occurred_at)
-
-
-def is_recovered(spec: Spec, error: ErrorInfo) -> bool:
-    return spec.recover_at is not None and spec.recover_at > error.occurred_at
-
-
-def error_time(spec: Spec, now: datetime) -> datetime:
-    """Return when an error counts as new: no request that was there before answers it, though a clock was set back since."""
-    return max([now, *(at for at in (spec.recover_at, spec.deleted_at) if at is not None)])
-
-
 def may_replace(status: Status, volume: Volume | Unobserved | Unmarked | None) -> bool:
-    """Whether no files are lost with a volume that is not ready: it is not one that was complete once and has lost its identity, or a
-    person gave up this very one. What the row knows of it decides nothing, for the row may be older than the home (ADR 0030)."""
+    """Whether no files are lost with a volume that is not ready: it is not one that was
+    complete once and has lost its identity, or a person gave up this very one. What the row
+    knows of it decides nothing, for the row may be older than the home (ADR 0030).
+    """
     if not isinstance(volume, Volume) or volume.volume_id is not None:
         return True
     return volume.bears in (None, status.home_ctx.replaces)
 
 
 def holds_lost_archive(status: Status, volume: Volume, archives: Iterable[CommittedArchive]) -> bool:
-    """Whether a volume that the row does not name was restored from an archive that is gone: then it may be all that is left of that. Not
-    if a person gave up this very one."""
+    """Whether a volume that the row does not name was restored from an archive that is gone: then
+    it may be all that is left of that. Not if a person gave up this very one.
+    """
     if volume.made_from is None or volume.volume_id in (
         None,
         status.home_ctx.volume_id,
@@ -193,7 +186,9 @@ def needs_archive_look(workspace: Workspace) -> bool:
 
 
 def needs_archives_look(workspace: Workspace) -> bool:
-    """Whether this pass must look whether any archive is newer than the row's. That costs a list, so few are asked about it."""
+    """Whether this pass must look whether any archive is newer than the
+    row's. That costs a list, so few are asked about it.
+    """
     spec, status = workspace.spec, workspace.status
     error = status.error_info
     return status.operation in MAKES_ANEW or (
@@ -209,7 +204,9 @@ def enter(status: Status, phase: Phase, now: datetime) -> Status:
 
 
 def enter_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
-    """Return the status in ERROR. It keeps the container and the volume, and counts with the error; its operation is not ended here."""
+    """Return the status in ERROR. It keeps the container and the volume, and
+    counts with the error; its operation is not ended here.
+    """
     unhealthy = Condition(Truth.FALSE, error.reason, error.message).following(status.conditions.healthy, now)
     previous = status.previous_status if status.phase is Phase.ERROR else observed_status(status)
     status = replace(
@@ -223,7 +220,9 @@ def enter_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
 
 
 def _mark_dirty(status: Status) -> Status:
-    """A container that is seen may write (contract 11). One that has lost its volume has nothing left to write to."""
+    """A container that is seen may write (contract 11). One that
+    has lost its volume has nothing left to write to.
+    """
     conditions = status.conditions
     may_write = conditions.container_ready.is_present and not conditions.volume_ready.is_absent
     if may_write and not status.home_ctx.dirty:
@@ -232,83 +231,17 @@ def _mark_dirty(status: Status) -> Status:
 
 
 def _moved_clock(stored: Status, now: datetime, rules: Rules, *, is_queued: bool) -> datetime | None:
-    """Return the operation's start, moved on by the time in which nobody could look (contract 12), or it was not its turn.
+    """Return the operation's start, moved on by the time in which
+    nobody could look (contract 12), or it was not its turn.
 
-    It is never ahead of now: a clock that was set back would make the operation's time too long."""
+    It is never ahead of now: a clock that was set back would make the operation's time too long.
+    """
     if stored.op_started_at is None or stored.observed_at is None:
         return stored.op_started_at
     gap = now - stored.observed_at
     if not is_queued and not unknown_conditions(stored.conditions, stored.operation):
         gap -= rules.look_gap_max
     return min(stored.op_started_at + max(gap, timedelta(0)), now)
-
-
-def _answer(spec: Spec, status: Status, error: ErrorInfo, observation: Observation, now: datetime) -> Status:
-    """Drop an error that a newer request answers, and what was counted towards it."""
-    if is_recovered(spec, error) and not status.conditions.volume_ready.is_true:
-        if spec.recover_accepts_loss:
-            status = _accept_loss(status, error, observation)
-        elif spec.recover_choice is RecoverChoice.NEWEST:
-            status = _take_newest(status, observation, now)
-    return replace(status, error_info=None, error_count=0, restarts=())
-
-
-def _accept_loss(status: Status, error: ErrorInfo, observation: Observation) -> Status:
-    """Go on without what is gone: a person said so. A corrupted archive is gone, and a newer one is if the error named it."""
-    volume = observation.volume
-    home = replace(status.home_ctx, dirty=False, replaces=volume.name if isinstance(volume, Volume) else None)
-    if error.reason is ErrorReason.ARCHIVE_CORRUPTED or NEWEST_ARCHIVE in error.context:
-        home = replace(home, given_up_at=error.occurred_at)
-    status = replace(status, home_ctx=home)
-    if status.conditions.archive_ready.is_true and error.reason is not ErrorReason.ARCHIVE_CORRUPTED:
-        return status
-    archive_ready = replace(
-        NO_ARCHIVE, last_transition_time=status.conditions.archive_ready.last_transition_time
-    )
-    return replace(
-        status, archive_key=None, conditions=replace(status.conditions, archive_ready=archive_ready)
-    )
-
-
-def _is_adopted(spec: Spec, stored: Status, status: Status) -> bool:
-    error, conditions = stored.error_info, status.conditions
-    return (
-        error is not None
-        and is_recovered(spec, error)
-        and spec.recover_choice is RecoverChoice.ADOPT
-        and conditions.volume_ready.is_unidentified
-        and conditions.container_ready.is_absent
-    )
-
-
-def _adopt(status: Status, observation: Observation) -> Status:
-    """Take what is there for the home: a person said so. Nobody knows what became of it since it was last archived."""
-    home, borne = status.home_ctx, _borne(observation)
-    if borne not in (None, UNTOLD, home.volume_id):
-        home = HomeCtx(borne, given_up_at=home.given_up_at)
-    return replace(status, home_ctx=replace(home, dirty=True))
-
-
-def _borne(observation: Observation) -> str | None:
-    """Return what the volume bears that is there without an identity."""
-    return observation.volume.bears if isinstance(observation.volume, Volume) else None
-
-
-def _take_newest(status: Status, observation: Observation, now: datetime) -> Status:
-    """Go on with the newest archive that was seen: a person said so. Where there is none, nothing changes."""
-    archives = () if isinstance(observation.archives, Unobserved) else observation.archives
-    is_any_full = not all(each.is_empty for each in archives)
-    must_be_full = status.archive_key is None and is_any_full  # as the error that is answered has named it
-    archive = newest(each for each in archives if not (must_be_full and each.is_empty))
-    if archive is None:
-        return status
-    ready = ARCHIVE_READY.following(status.conditions.archive_ready, now)
-    return replace(
-        status,
-        archive_key=archive.key,
-        home_ctx=replace(status.home_ctx, dirty=False, given_up_at=None, replaces=_borne(observation)),
-        conditions=replace(status.conditions, archive_ready=ready),
-    )
 
 
 def _newer_archive(status: Status, observation: Observation) -> CommittedArchive | None:
@@ -341,9 +274,12 @@ def _was_lost(spec: Spec, stored: Status, status: Status) -> bool:
     )
 
 
-def _crash_loop(spec: Spec, stored: Status, now: datetime, rules: Rules) -> ErrorInfo:
+def _crash_loop(spec: Spec, stored: Status, status: Status, now: datetime, rules: Rules) -> ErrorInfo:
     minutes = rules.restart_window.total_seconds() / 60
     message = Message(Code.DIED_AGAIN, {"restarts": rules.restarts_max, "minutes": f"{minutes:g}"})
+    last = status.conditions.container_ready.message
+    if last.facts:  # its platform tells what has ended it
+        message = Message(Code.SEVERAL, {"messages": [message, last]})
     return ErrorInfo(
         ErrorReason.CRASH_LOOP,
         message,
@@ -355,8 +291,9 @@ def _crash_loop(spec: Spec, stored: Status, now: datetime, rules: Rules) -> Erro
 
 
 def _is_to_be_forgotten(spec: Spec, stored: Status) -> bool:
-    """Whether an admin gave up on its deletion, and it is not DELETED yet. Not if the end of the trash's time has met something to keep
-    since then: that takes another request."""
+    """Whether an admin gave up on its deletion, and it is not DELETED yet. Not if the end of the
+    trash's time has met something to keep since then: that takes another request.
+    """
     if spec.forgotten_at is None or stored.phase is Phase.DELETED:
         return False
     error = stored.error_info

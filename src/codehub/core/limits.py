@@ -20,7 +20,9 @@ class Limits:
 def refuse_one_more(
     limits: Limits, of_owner: Sequence[tuple[UUID, str, Phase]], total: int
 ) -> Refused | None:
-    """Return why one more is too many, what runs, and what would free a place; or nothing. Only the owner's own are named."""
+    """Return why one more is too many, what runs, and what would free
+    a place; or nothing. Only the owner's own are named.
+    """
     if len(of_owner) >= limits.per_user:
         names = [name for _id, name, _phase in of_owner]
         running = [{"id": str(each), "name": name} for each, name, _phase in of_owner]
@@ -43,7 +45,9 @@ def refuse_one_more(
 
 
 def _ways(of_owner: Sequence[tuple[UUID, str, Phase]]) -> list[Message]:
-    """Return what would free a place. What is in ERROR is not stopped by a wish: somebody has to decide about it."""
+    """Return what would free a place. What is in ERROR is not
+    stopped by a wish: somebody has to decide about it.
+    """
     failed = [name for _id, name, phase in of_owner if phase is Phase.ERROR]
     ways = [Message(Code.RECOVER_OR_DELETE, {"name": name}) for name in failed]
     return ways if len(failed) == len(of_owner) else [Message(Code.STOP_ONE), *ways]

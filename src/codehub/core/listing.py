@@ -34,7 +34,9 @@ def sort_key(workspace: Workspace) -> str:
 
 
 def list_cursor(workspace: Workspace) -> str:
-    """Return what asks for those after this one: its id and, if it is pinned, since when. Pinning others moves no cursor."""
+    """Return what asks for those after this one: its id and, if it is
+    pinned, since when. Pinning others moves no cursor.
+    """
     since = _microseconds(list_position(workspace))
     return f"{since}.{workspace.id}" if since else str(workspace.id)
 

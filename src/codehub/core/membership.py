@@ -1,4 +1,6 @@
-"""Who handles which workspace: the live controllers and a workspace in, one of them out. The same everywhere, without talking."""
+"""Who handles which workspace: the live controllers and a workspace
+in, one of them out. The same everywhere, without talking.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -24,13 +26,17 @@ Members = Mapping[UUID, Member]
 
 
 def handler_of(workspace: Workspace, members: Members) -> UUID | None:
-    """Return who handles it, by rendezvous hashing: when a member comes or goes, only what it handles changes hands."""
+    """Return who handles it, by rendezvous hashing: when a member
+    comes or goes, only what it handles changes hands.
+    """
     able = [member.id for member in members.values() if member.reaches(workspace)]
     return max(able, key=lambda member: _weight(member, workspace.id), default=None)
 
 
 def machine_of(backend: InstanceBackend, members: Collection[Member], *, host: str) -> str | None:
-    """Return the other machine that this backend belongs to, if it is one that belongs to a single machine."""
+    """Return the other machine that this backend belongs to, if it is one that belongs to a single
+    machine.
+    """
     if backend is not InstanceBackend.LOCAL_PROCESS:
         return None
     others = (member.host for member in members if backend in member.backends and member.host != host)

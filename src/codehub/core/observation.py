@@ -1,6 +1,8 @@
-"""What one look at the backends brought back for one workspace. Absence and blindness are different things."""
+"""What one look at the backends brought back for one workspace. Absence and blindness are different
+things.
+"""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 
@@ -22,10 +24,11 @@ class Unobserved(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unmarked:
-    """The homes' place answered, but without this installation's mark: it is another one, its disk is not mounted, or somebody removed
-    the mark. An outage, not an empty list; patience does not end it."""
+    """The homes' place answered, but without this installation's mark: it is another one, its disk is not
+    mounted, or somebody removed the mark. An outage, not an empty list; patience does not end it.
+    """
 
-    mark: str
+    mark: Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,12 @@ class Instance:
     """Its program is over, and will not go on by itself."""
     exit_code: int | None = None
     """What its program ended with, where that is known. 128 and the signal's number, if one ended it."""
+    is_out_of_sight: bool = False
+    """Its host has fallen silent: it may run there all the same,
+    so that it is neither replaced nor taken for gone.
+    """
+    why: Message | None = None
+    """What keeps it from running, or has ended it, where its platform tells that."""
 
 
 UNTOLD = "?"
@@ -52,8 +61,9 @@ class Volume:
     volume_id: str | None
     """None: the volume is there, but nothing says that it is complete."""
     bears: str | None = None
-    """Of one without that was complete once, so that its identity was lost: the id that it had, or UNTOLD where nothing tells. None: it was
-    cut off while it was made."""
+    """Of one without that was complete once, so that its identity was lost: the id that it had,
+    or UNTOLD where nothing tells. None: it was cut off while it was made.
+    """
     made_from: str | None = field(default=None, compare=False)
     """The archive that it was restored from. None: it was made empty, or nothing tells."""
 
@@ -105,9 +115,12 @@ INSTANCE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, bare_message(Cod
 def observed_conditions(
     stored: Status, seen: Observation, now: datetime, rules: Rules, *, starting_up: bool = False
 ) -> Conditions:
-    """Return the conditions that follow from a look. What was not looked at stays; what could not be looked at is Unknown.
+    """Return the conditions that follow from a look. What was not
+    looked at stays; what could not be looked at is Unknown.
 
-    `starting_up`: nobody knows how long an instance that fails its check has been ill (spec §5): one failed check is enough."""
+    `starting_up`: nobody knows how long an instance that fails its
+    check has been ill (spec §5): one failed check is enough.
+    """
     earlier = stored.conditions
     volume = _volume_ready(earlier.volume_ready, seen.volume, stored.home_ctx.volume_id)
     archive = _archive_ready(earlier.archive_ready, seen, stored.archive_key)
@@ -170,8 +183,10 @@ def _container_ready(earlier: Condition, look: Instance | Unobserved | None, che
             return INSTANCE_UNKNOWN
         case None:
             return INSTANCE_ABSENT
-        case Instance(running=False):
-            return INSTANCE_STOPPED
+        case Instance(is_out_of_sight=True, why=why):
+            return replace(INSTANCE_UNKNOWN, message=why or INSTANCE_UNKNOWN.message)
+        case Instance(running=False, why=why):
+            return INSTANCE_STOPPED if why is None else replace(INSTANCE_STOPPED, message=why)
         case Instance(healthy=True):
             return INSTANCE_READY
         case Instance(failed_checks=failed) if earlier.is_true and failed < checks_max:

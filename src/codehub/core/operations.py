@@ -1,4 +1,6 @@
-"""The lifecycle as one table: phases, wishes, and the operations that move a workspace one level up or down."""
+"""The lifecycle as one table: phases, wishes, and the operations that move a workspace one level up or
+down.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -110,7 +112,9 @@ NEXT: Mapping[Phase, Mapping[DesiredState, Operation]] = {
 
 
 def destination(phase: Phase, wish: DesiredState) -> Phase:
-    """Return where a wish leads from here. PENDING asks to hold nothing active: whatever has files then rests in the archive."""
+    """Return where a wish leads from here. PENDING asks to hold nothing
+    active: whatever has files then rests in the archive.
+    """
     if wish is DesiredState.PENDING and phase is not Phase.PENDING:
         return Phase.ARCHIVED
     return Phase(wish.value)

@@ -9,7 +9,9 @@ from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace, is_deleted
 
 Requester: TypeAlias = Person | Visitor | str
-"""Somebody who is signed in, a visitor at the proxy, or, by its name, a part of codehub that asks for itself."""
+"""Somebody who is signed in, a visitor at the proxy, or, by its name, a part of codehub that asks for
+itself.
+"""
 
 
 class Denial(StrEnum):
@@ -18,6 +20,7 @@ class Denial(StrEnum):
     NOT_FOUND = Code.NO_SUCH_WORKSPACE
     FOREIGN = Code.FOREIGN_WORKSPACE
     ADMINS_ONLY = Code.ADMINS_ONLY
+    OPENED_BY_OWNER = Code.OPENED_BY_OWNER
 
 
 def deny(
@@ -39,6 +42,11 @@ def deny(
     if admins_only and not requester.is_admin:
         return Denial.ADMINS_ONLY
     return _foreign(is_allowed=may_manage(requester, owner_id))
+
+
+def deny_opening(person: Person, workspace: Workspace) -> Denial | None:
+    """Say why they may not let others into it. Who may not enter can't open it for themselves, either."""
+    return None if may_enter(person.id, workspace.spec.owner_user_id) else Denial.OPENED_BY_OWNER
 
 
 def _foreign(*, is_allowed: bool) -> Denial | None:

@@ -1,4 +1,4 @@
-"""Plan: a judged workspace and the time in, one thing to do and why out. Does nothing itself, and no `why` decides anything."""
+"""Plan: a judged workspace and the time in, one thing to do and why out. No `why` decides anything."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -6,10 +6,11 @@ from enum import StrEnum
 
 from codehub.core.conditions import NAMES, unknown_conditions
 from codehub.core.errors import NOTHING_TO_SAVE, ErrorReason
-from codehub.core.judge import MAKES_ANEW, Verdict, is_answered
+from codehub.core.judge import MAKES_ANEW, Verdict
 from codehub.core.messages import Code, Message
 from codehub.core.observation import Observation, Unobserved
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase, Step
+from codehub.core.recoveries import is_answered
 from codehub.core.requests import is_purge_due
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.workspace import Spec, Status, holdup, is_adopting, is_as_restored, is_condemned
@@ -53,7 +54,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Nothing can be decided while these conditions are unknown. `is_held_up`: nor does any step of an operation move."""
+    """Nothing can be decided while these are unknown. `is_held_up`: nor does any of its steps move."""
 
     unknown: tuple[str, ...]
     is_held_up: bool = False
@@ -88,7 +89,9 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Record that what was held up is tried again, so that no wish preempts the step. Acting starts in the next pass."""
+    """Record that what was held up is tried again, so that no wish
+    preempts the step. Acting starts in the next pass.
+    """
 
     operation: Operation
     why: Why = Why.TRIED_AGAIN
@@ -141,7 +144,9 @@ class EndInError:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Record it as deleted, whatever can't be seen. It is looked at again when its time in the trash is over (None: never)."""
+    """Record it as deleted, whatever can't be seen. It is looked at
+    again when its time in the trash is over (None: never).
+    """
 
     until: datetime | None
     why: Why
@@ -165,7 +170,8 @@ def plan(
 ) -> Plan:
     """Return the one thing to do next.
 
-    `is_mine`: this process issued the op_id that the row carries. `is_acting`: a step under it is in flight."""
+    `is_mine`: this process issued the op_id that the row carries. `is_acting`: a step under it is in flight.
+    """
     status = verdict.status
     operation = status.operation
     if verdict.is_forgotten:
@@ -196,7 +202,8 @@ def choose_next_operation(spec: Spec, status: Status, now: datetime) -> Rest | W
     if is_purge_due(spec, now) and is_answered_error:
         return Begin(Operation.DELETING, Why.PURGE)
     if is_deletion and phase in MOVES[Operation.DELETING].sources:
-        # What still writes to a volume that is not known as this home's may make it the only copy: then no mere deletion may go on.
+        # What still writes to a volume that is not known as this home's may
+        # make it the only copy: then no mere deletion may go on.
         if status.conditions.container_ready.is_present and status.conditions.volume_ready.is_present:
             return Begin(Operation.STOPPING, Why.STRAY_CONTAINER)
         return Begin(Operation.DELETING, Why.DELETION)
@@ -240,7 +247,7 @@ def _why_in_trash(spec: Spec) -> Why:
 
 
 def _has_nothing_to_save(status: Status) -> bool:
-    """A volume that is there but not known as this home's may still be somebody's files: that takes a purge."""
+    """A volume that is not known as this home's may be somebody's files: that takes a purge."""
     error = status.error_info
     return error is not None and error.reason in NOTHING_TO_SAVE and status.conditions.volume_ready.is_absent
 
@@ -316,8 +323,9 @@ def _abandon(spec: Spec, status: Status, now: datetime) -> Abandon | None:
 
 
 def _is_given_up(spec: Spec, status: Status, now: datetime) -> bool:
-    """Whether something else is wanted by now than what the operation leads to. A deletion that has come this far goes on, and so does an
-    adoption: no wish led to it."""
+    """Whether something else is wanted by now than what the operation leads to. A deletion that
+    has come this far goes on, and so does an adoption: no wish led to it.
+    """
     if status.operation is Operation.DELETING or is_adopting(status):
         return False
     chosen = choose_next_operation(spec, replace(status, error_info=None), now)
@@ -355,7 +363,9 @@ def _is_complete(spec: Spec, status: Status, observation: Observation, now: date
 
 
 def _is_possible(spec: Spec, status: Status, now: datetime) -> bool:
-    """Whether the operation can still act: it stands where it began, and would destroy nothing that it must keep."""
+    """Whether the operation can still act: it stands where it
+    began, and would destroy nothing that it must keep.
+    """
     match status.operation:
         case Operation.STOPPING:
             return True
@@ -374,7 +384,8 @@ def _first_unfinished_step(status: Status) -> Step:
     match status.operation:
         case Operation.ARCHIVING:
             is_saved = conditions.archive_ready.is_true and not status.home_ctx.dirty
-            # Whether a home is still as it was restored is looked at first: the row may be older than the home.
+            # Whether a home is still as it was restored is looked at
+            # first: the row may be older than the home.
             return Step.DELETE_VOLUME if is_saved and not is_as_restored(status) else Step.ARCHIVE
         case Operation.DELETING:
             if conditions.container_ready.is_present:

@@ -14,7 +14,7 @@ class Progress:
     eta_seconds: float | None
 
 
-def measured(stage: str, done: int, total: int | None, *, elapsed_s: float) -> Progress:
+def calculate_progress(stage: str, done: int, total: int | None, *, elapsed_s: float) -> Progress:
     """Return the progress of a stage that has moved `done` bytes in that time."""
     rate = done / elapsed_s if elapsed_s > 0 and done else None
     left_s = (total - done) / rate if total is not None and rate else None

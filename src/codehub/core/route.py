@@ -1,4 +1,4 @@
-"""What a request is for: its target goes in, a Route comes out.
+"""What a request is for: its target and its Host go in, a Route comes out.
 
 No other module knows where workspaces are mounted.
 """
@@ -8,6 +8,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
+
+from codehub.core.origins import WorkspaceOrigins
 
 WRITTEN_ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _ROOT = b"/w/"
@@ -35,6 +37,10 @@ class Route(NamedTuple):
     """Where the workspace is mounted, without the slash; empty if there is none."""
     rest: str
     """The path behind the mount, with its query. Without a slash at its start it is none in the workspace."""
+    label: str | None = None
+    """At a workspace's own origin: what it is named by. It is mounted nowhere there."""
+    name: str = ""
+    """At such an origin: the first part of its host name, which says the port too."""
 
     @property
     def query(self) -> str:
@@ -42,8 +48,13 @@ class Route(NamedTuple):
         return "".join(self.rest.partition("?")[1:])
 
 
-def parse_route(target: bytes) -> Route:
-    """Read a request's target, a path in ASCII with its query."""
+def parse_route(target: bytes, host: bytes = b"", origins: WorkspaceOrigins | None = None) -> Route:
+    """Read a request's target, a path in ASCII with its query, and its Host, if that can name workspaces."""
+    if origins is not None and origins.covers(host):
+        place, rest = origins.read_host(host), target.decode("ascii")
+        if place is None:
+            return Route(Kind.WORKSPACE, None, None, "", rest)
+        return Route(Kind.WORKSPACE, None, place.port, "", rest, place.label, place.name)
     match = _MOUNTED.match(target)
     if match is not None:
         workspace, mount = _read_mount(match[1])

@@ -43,18 +43,24 @@ class Rules:
     """Looks further apart than this leave a gap, in which operations' clocks stand still."""
 
     def backoff(self, error_count: int, jitter: float) -> timedelta:
-        """Return how long to wait after that many failures: it doubles, is spread by jitter in [0, 1), and is bounded."""
+        """Return how long to wait after that many failures: it
+        doubles, is spread by jitter in [0, 1), and is bounded.
+        """
         ceiling = min(self.backoff_s_max, self.backoff_s_min * 2 ** min(error_count, _DOUBLED_MAX))
         return timedelta(seconds=self.backoff_s_min + jitter * (ceiling - self.backoff_s_min))
 
     def pause(self, tried: timedelta) -> timedelta:
-        """Return how long to wait after a try that reached nobody: as long as it took, so that half of the time a person can give it up."""
+        """Return how long to wait after a try that reached nobody: as long as it
+        took, so that half of the time a person can give it up.
+        """
         return min(
             max(tried, timedelta(seconds=self.unreachable_retry_s)), timedelta(seconds=self.backoff_s_max)
         )
 
     def is_backing_off(self, retry_at: datetime, now: datetime) -> bool:
-        """Whether it is too early to try again. A time that no back-off reaches was written by a clock that has been set back."""
+        """Whether it is too early to try again. A time that no back-off
+        reaches was written by a clock that has been set back.
+        """
         return now < retry_at <= now + timedelta(seconds=self.backoff_s_max)
 
 

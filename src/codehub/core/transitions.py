@@ -1,4 +1,6 @@
-"""Transitions: a judged status and a plan, or an actuator's outcome, in; the status to persist out. Only here an operation begins or ends."""
+"""Transitions: a judged status and a plan, or an actuator's outcome, in; the
+status to persist out. Only here an operation begins or ends.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -7,7 +9,7 @@ from uuid import UUID
 
 from codehub.core.conditions import NAMES, Condition, Conditions, Reason, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
-from codehub.core.judge import enter, enter_error, error_time, resource_phase
+from codehub.core.judge import enter, enter_error, resource_phase
 from codehub.core.messages import Code, Message, bare_message
 from codehub.core.operations import Operation, Phase
 from codehub.core.plan import (
@@ -23,6 +25,7 @@ from codehub.core.plan import (
     Resume,
     TakeOver,
 )
+from codehub.core.recoveries import error_time
 from codehub.core.requests import is_purge_due
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.workspace import HeldUp, HomeCtx, Spec, Status, holdup, says_the_same, start_facts
@@ -94,7 +97,9 @@ def apply_outcome(
     jitter: float,
     rules: Rules = DEFAULT_RULES,
 ) -> Status:
-    """Return the status after an actuator's call. The outcome of an operation that is no longer this one changes nothing."""
+    """Return the status after an actuator's call. The outcome of an
+    operation that is no longer this one changes nothing.
+    """
     if status.operation is not act.operation or status.op_id != op_id:
         return status
     if isinstance(outcome, Done):
@@ -116,7 +121,9 @@ def apply_outcome(
 def is_worth_writing(before: Status, after: Status, *, rules: Rules = DEFAULT_RULES) -> bool:
     """Whether a pass has anything to persist: what has converged is not written again (contract 14).
 
-    While an operation runs, that somebody looks is worth a write now and then: its clock stands still without (contract 12)."""
+    While an operation runs, that somebody looks is worth a write now
+    and then: its clock stands still without (contract 12).
+    """
     if not says_the_same(before, after):
         return True
     if after.operation is Operation.NONE or after.observed_at is None:
@@ -191,7 +198,9 @@ def _end_in_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
 
 
 def _hold_up(status: Status, reason: ErrorReason, message: Message, now: datetime) -> Status:
-    """Note what holds the operation up. It has been so since the first time, though it was tried again meanwhile."""
+    """Note what holds the operation up. It has been so since the
+    first time, though it was tried again meanwhile.
+    """
     since = now if status.held_up is None else status.held_up.since
     return replace(status, held_up=HeldUp(reason, message, since))
 
@@ -204,8 +213,9 @@ def _blindness(conditions: Conditions) -> Message:
 
 
 def _note(status: Status, done: Done, now: datetime) -> Status:
-    """Remember what was made. Storing archive_key, clearing dirty and condemning the volume are one write; whether the archive is there
-    is yet to be seen."""
+    """Remember what was made. Storing archive_key and clearing dirty, after which the volume
+    may go, are one write; whether the archive is there is yet to be seen.
+    """
     home = status.home_ctx
     if done.volume_id is not None:
         home = replace(home, volume_id=done.volume_id, restore_marker=done.restore_marker, replaces=None)

@@ -1,4 +1,6 @@
-"""A visit to a workspace: who comes how, and where the workspace is, go in; one decision comes out (spec §8). Nothing is done here."""
+"""A visit to a workspace: who comes how, and where the workspace is, go
+in; one decision comes out (spec §8). Nothing is done here.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,7 +10,9 @@ from uuid import UUID
 from codehub.core.access import SAFE_METHODS, is_foreign, may_enter
 from codehub.core.messages import Code
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.origins import Door
 from codehub.core.requests import Refusal, Refused, Ruling
+from codehub.core.visibility import Visibility
 from codehub.core.workspace import StorageBackend, Workspace, is_condemned
 
 
@@ -46,6 +50,8 @@ class Visitor:
     username: str
     may_write: bool = True
     """False for a token that may only read: what a workspace does on a request is never mere reading."""
+    door: Door | None = None
+    """Who comes with a door's cookie may enter this place alone."""
 
 
 class Page(StrEnum):
@@ -135,33 +141,79 @@ def wants_page(visit: Visit) -> bool:
 
 
 def is_forged(visit: Visit, own_origins: Collection[str]) -> bool:
-    """Whether another site makes this visitor's browser ask for something that must be asked for here (security.md 3)."""
+    """Whether another site makes this visitor's browser ask for
+    something that must be asked for here (security.md 3).
+    """
     changes = visit.is_upgrade or visit.method not in SAFE_METHODS
     return changes and is_foreign(visit.origin or None, visit.fetch_site, own_origins)
 
 
-def refuse_entry(person: Visitor | None, workspace: Workspace | None) -> SignIn | NoSuch | Forbidden | None:
-    """Say why this person may not enter, or nothing. The owner is who the row says."""
+def is_from_elsewhere(visit: Visit, origin: str) -> bool:
+    """Whether something else asks than a page of this very origin, a navigation or a program.
+
+    Siblings below one domain are no border to cookies: whatever they are let do, they do as whoever is here
+    (security.md 27).
+    """
+    if intent(visit) is Intent.NAVIGATION:
+        return False
+    return visit.fetch_site in ("cross-site", "same-site") or visit.origin not in ("", origin)
+
+
+def refuse_entry(
+    person: Visitor | None,
+    workspace: Workspace | None,
+    port: int | None = None,
+    visibility: Visibility = Visibility.PRIVATE,
+) -> SignIn | NoSuch | Forbidden | None:
+    """Say why this person may not enter, or nothing. The owner is who the row says.
+
+    `port`: what they want to enter beside the IDE, and `visibility`, who may enter that now. A port that is
+    shared is entered by its owner alone, as long as there is nobody whom a workspace is shared with.
+    """
+    is_there = (
+        workspace is not None
+        and workspace.spec.deleted_at is None
+        and workspace.status.phase is not Phase.DELETED
+    )
+    if is_there and port is not None and visibility is Visibility.PUBLIC:
+        return None
     if person is None:
         return SignIn()
-    if workspace is None or workspace.spec.deleted_at is not None or workspace.status.phase is Phase.DELETED:
+    if workspace is None or not is_there:
         return NoSuch()
-    if not may_enter(person.user_id, workspace.spec.owner_user_id):
+    if person.door is not None and person.door != Door(workspace.id, port):
+        return SignIn()  # it is the door of another place, and opens nothing here
+    is_for_everybody = port is not None and visibility is Visibility.SIGNED_IN
+    if not is_for_everybody and not is_owner(person, workspace):
         return Forbidden(Code.OWNER_ONLY)
     if not person.may_write:
         return Forbidden(Code.READ_ONLY_TOKEN)
     return None
 
 
+def is_owner(person: Visitor | None, workspace: Workspace) -> bool:
+    return person is not None and may_enter(person.user_id, workspace.spec.owner_user_id)
+
+
 def decide(
-    visit: Visit, person: Visitor | None, workspace: Workspace | None, *, wake_archived: bool = False
+    visit: Visit,
+    person: Visitor | None,
+    workspace: Workspace | None,
+    *,
+    port: int | None = None,
+    visibility: Visibility = Visibility.PRIVATE,
+    wake_archived: bool = False,
 ) -> Decision:
-    """Say what becomes of a visit. Who may enter is asked before where the workspace is."""
-    refused = refuse_entry(person, workspace)
+    """Say what becomes of a visit. Who may enter is asked before where the workspace is.
+
+    Whoever else than the owner enters a port finds it as it is, and wakes nothing.
+    """
+    refused = refuse_entry(person, workspace, port, visibility)
     if refused is not None:
         return refused
     assert workspace is not None
-    return _by_state(visit, workspace, wake_archived=wake_archived)
+    decision = _by_state(visit, workspace, wake_archived=wake_archived)
+    return decision if isinstance(decision, Connect) or is_owner(person, workspace) else Later()
 
 
 def is_open(workspace: Workspace) -> bool:
@@ -210,7 +262,9 @@ def _patiently(visit: Visit) -> Decision:
 
 
 def after_wake(ruling: Ruling) -> Follow | AtLimit:
-    """Say what becomes of a visit whose wish was ruled on. What else was in the way shows when the workspace is looked at again."""
+    """Say what becomes of a visit whose wish was ruled on. What else was
+    in the way shows when the workspace is looked at again.
+    """
     if isinstance(ruling, Refused) and ruling.code is Refusal.LIMIT_EXCEEDED:
         return AtLimit(ruling)
     return Follow()

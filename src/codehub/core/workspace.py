@@ -1,4 +1,6 @@
-"""A workspace: what people set (Spec, written by the API alone) and what was seen (Status, written by the controller alone)."""
+"""A workspace: what people set (Spec, written by the API alone) and
+what was seen (Status, written by the controller alone).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -35,7 +37,9 @@ class StorageBackend(StrEnum):
 
 
 class RecoverChoice(StrEnum):
-    """What a person chooses with a recovery, where there is something to choose from. It counts for the error that it answers."""
+    """What a person chooses with a recovery, where there is something to
+    choose from. It counts for the error that it answers.
+    """
 
     NEWEST = "newest"
     """Go on with the newest archive that is there."""
@@ -65,20 +69,28 @@ class Resources:
     cpus: float = 2.0
     pids: int = 1024
     disk_mb: int = 20_480
-    """Of its home. Enforced where the filesystem of the homes can (project quota), else measured and shown."""
+    """Of its home. Enforced where the filesystem of the homes can (project quota), else measured and
+    shown.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class HomeCtx:
-    """What is known of the home: which volume it is, which archive it came from, whether it may hold what no archive holds."""
+    """What is known of the home: which volume it is, which archive it
+    came from, whether it may hold what no archive holds.
+    """
 
     volume_id: str | None = None
     restore_marker: str | None = None
     dirty: bool = False
     given_up_at: datetime | None = None
-    """Until when a person gave up the archives that are newer than the row's. What was chosen instead is then committed as the newest."""
+    """Until when a person gave up the archives that are newer than the row's.
+    What was chosen instead is then committed as the newest.
+    """
     replaces: str | None = None
-    """What a volume bears that has lost its identity, and whose files a person gave up. No other such volume is replaced or deleted."""
+    """What a volume bears that has lost its identity, and whose files a
+    person gave up. No other such volume is replaced or deleted.
+    """
 
 
 # What people may set beside a wish: a change of it is a line of the history.
@@ -87,7 +99,9 @@ _SETTING: Mapping[str, bool] = {"is_setting": True}
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What people set. The API's columns: each field is one, and the store reads from its type how it is kept."""
+    """What people set. The API's columns: each field is one,
+    and the store reads from its type how it is kept.
+    """
 
     owner_user_id: UUID
     name: str = field(metadata=_SETTING)
@@ -102,6 +116,8 @@ class Spec:
     memo: str | None = field(default=None, metadata=_SETTING)
     pinned_at: datetime | None = field(default=None, metadata=_SETTING)
     """Since when it is at the top of lists."""
+    tab_script: bool = field(default=True, metadata=_SETTING)
+    """Whether our script goes into the pages of its IDE."""
     resources: Resources = field(default=Resources(), metadata=_SETTING)
     desired_state: DesiredState = DesiredState.RUNNING
     deleted_at: datetime | None = None
@@ -109,6 +125,10 @@ class Spec:
     recover_at: datetime | None = None
     recover_accepts_loss: bool = False
     recover_choice: RecoverChoice | None = None
+    recover_offered_key: str | None = None
+    """Of taking the newest archive: which one that was, as far as anybody
+    knew. None: it was known to be gone, or there was none.
+    """
     asked_again_at: datetime | None = field(default=None, metadata=_SETTING)
     """When a person last wished again for what is held up: a try at once."""
     forgotten_at: datetime | None = None
@@ -163,7 +183,9 @@ _substance = attrgetter(
 
 
 def says_the_same(status: Status, other: Status) -> bool:
-    """Whether they differ in nothing but when it was looked, for how long it was at work, and how often it was written."""
+    """Whether they differ in nothing but when it was looked, for how
+    long it was at work, and how often it was written.
+    """
     return bool(_substance(status) == _substance(other))
 
 
@@ -176,14 +198,19 @@ class Workspace:
     status: Status
     created_at: datetime
     updated_at: datetime
+    label: str = ""
+    """What its own origin is named by (core/origins.py). The store makes it."""
 
 
 def home_key(
     instance: InstanceBackend, storage: StorageBackend, owner_user_id: UUID, workspace_id: UUID
 ) -> str:
-    """Return where the home of a new workspace lies: a directory of this machine, or a volume's name. Storage alone reads it.
+    """Return where the home of a new workspace lies: a directory of this
+    machine, or a volume's name. Storage alone reads it.
 
-    `object-store` is no volume of its own: it is the one that such instances usually have, and it never rests."""
+    `object-store` is no volume of its own: it is the one that
+    such instances usually have, and it never rests.
+    """
     is_usual = storage is StorageBackend.OBJECT_STORE
     if storage is StorageBackend.LOCAL_DIR or (is_usual and instance is InstanceBackend.LOCAL_PROCESS):
         return f"users/{owner_user_id}/workspaces/{workspace_id}/home"
@@ -221,13 +248,17 @@ def display(workspace: Workspace) -> str:
 
 
 def holdup(status: Status) -> HeldUp | None:
-    """Return what holds its operation up while no step is in flight (spec §2.4); None if it moves, or there is none."""
+    """Return what holds its operation up while no step is in
+    flight (spec §2.4); None if it moves, or there is none.
+    """
     held_up = status.held_up
     return None if held_up is None or held_up.is_trying else held_up
 
 
 def start_facts(spec: Spec) -> dict[str, str]:
-    """Return what a start is made with that a person may have chosen wrongly: an error of a start remembers it."""
+    """Return what a start is made with that a person may have
+    chosen wrongly: an error of a start remembers it.
+    """
     return {"image_ref": spec.image_ref, "ide": spec.ide}
 
 
@@ -237,28 +268,36 @@ def is_outdated(error: ErrorInfo, spec: Spec) -> bool:
 
 
 def is_condemned(status: Status) -> bool:
-    """Whether the volume's deletion may have been asked for: the call may come late, and must not meet new files.
+    """Whether the volume's deletion may have been asked for: the
+    call may come late, and must not meet new files.
 
-    From the write that stores its archive on, a volume is not used any more: nothing is started on it, and nobody is led to what
-    a late start may have put there. A volume that was restored from that archive is another."""
+    From the write that stores its archive on, a volume is not used any more:
+    nothing is started on it, and nobody is led to what a late start may have put
+    there. A volume that was restored from that archive is another.
+    """
     return status.archive_key is not None and status.home_ctx.restore_marker != status.archive_key
 
 
 def is_adopting(status: Status) -> bool:
-    """Whether the operation takes the volume that is there for the home. Any other that makes a volume begins without one, and with
-    nothing unsaved."""
+    """Whether the operation takes the volume that is there for the home. Any other
+    that makes a volume begins without one, and with nothing unsaved.
+    """
     is_making = status.operation in (Operation.PROVISIONING, Operation.RESTORING)
     return is_making and status.home_ctx.dirty and status.home_ctx.volume_id is not None
 
 
 def is_as_restored(status: Status) -> bool:
-    """Whether the row knows of nobody who used the volume since it was made from the archive that the row names."""
+    """Whether the row knows of nobody who used the volume since
+    it was made from the archive that the row names.
+    """
     home = status.home_ctx
     return status.archive_key is not None and home.restore_marker == status.archive_key and not home.dirty
 
 
 def is_deleted(workspace: Workspace) -> bool:
-    """Whether it is gone for everybody but those who may undelete or purge it. One that was undeleted is there at once."""
+    """Whether it is gone for everybody but those who may undelete or
+    purge it. One that was undeleted is there at once.
+    """
     return workspace.status.phase is Phase.DELETED and workspace.spec.deleted_at is not None
 
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from codehub.core.access import PASSWORD_LENGTH_MIN
 from codehub.dashboard.caller import Caller
+from codehub.dashboard.enter import leads_to_an_origin
 from codehub.dashboard.forms import WrongFields, is_sure, read_form, token_fields, validate
 from codehub.dashboard.home import usage
 from codehub.dashboard.redirects import SessionEnd, local_path, see_other
@@ -54,10 +55,19 @@ async def login(pages: Pages, caller: Caller) -> Response:
         return answer
     if not isinstance(outcome, SignedIn):
         return _login(pages, caller, next_path, username, caller.say("login.wrong"), status=401)
-    answer = see_other(next_path)
+    answer = _go_on(pages, caller, next_path)
     answer.headers.append("Set-Cookie", session_cookie(pages.parts.base_url, outcome.session))
     answer.headers.append("Set-Cookie", device_cookie(pages.parts.base_url, outcome.device))
     return answer
+
+
+def _go_on(pages: Pages, caller: Caller, path: str) -> Response:
+    """Lead to where they wanted to go. A page does that where it ends at another origin: a browser follows no
+    redirect of a form's there, as our policy lets forms be sent to codehub alone.
+    """
+    if pages.parts.doors is None or not leads_to_an_origin(path):
+        return see_other(path)
+    return pages.render(caller, "onward.html", next=path)
 
 
 def _login(
@@ -93,7 +103,7 @@ async def page(pages: Pages, caller: Caller) -> Response:
     return await _account(pages, caller)
 
 
-async def reloaded(_pages: Pages, _caller: Caller) -> Response:
+async def redirect_back(_pages: Pages, _caller: Caller) -> Response:
     """Redirect a GET of an address that only answers to a form."""
     return see_other("/account")
 

@@ -127,18 +127,18 @@ async def _answer(pages: Pages, caller: Caller, word: str, request: Awaitable[Ru
     except NameTaken:
         service = pages.parts.workspaces
         row = await service.find(caller.person, caller.workspace_id, even_deleted=True)
-        return await _shown(pages, caller, row, caller.say("no.NAME_TAKEN"), status=409)
+        return await _show_message(pages, caller, row, caller.say("no.NAME_TAKEN"), status=409)
     caller = replace(caller, now=await pages.parts.store.now())  # what was done is older than the answer
     if isinstance(ruled.ruling, Refused):
-        message = refusal_words(ruled.ruling, ruled.workspace, caller)
-        return await _shown(
+        message = refusal_text(ruled.ruling, ruled.workspace, caller)
+        return await _show_message(
             pages, caller, ruled.workspace, message, status=ErrorCode[ruled.ruling.code].status
         )
     message = caller.say(f"done.{word}", name=ruled.workspace.spec.name)
-    return await _shown(pages, caller, ruled.workspace, message, word=word)
+    return await _show_message(pages, caller, ruled.workspace, message, word=word)
 
 
-async def _shown(
+async def _show_message(
     pages: Pages, caller: Caller, row: Workspace, message: str, *, status: int = 200, word: str | None = None
 ) -> Response:
     if not caller.is_partial:
@@ -172,11 +172,13 @@ async def _shown(
 
 
 def _left_trash(row: Workspace, word: str | None, caller: Caller) -> bool:
-    """Whether a row of the trash goes. What somebody else purged goes, too, though this button did nothing."""
+    """Whether a row of the trash goes. What somebody else purged goes, too, though this button did
+    nothing.
+    """
     return word == "purge" or not is_deleted(row) or is_purge_due(row.spec, caller.now)
 
 
-def refusal_words(refused: Refused, row: Workspace | None, caller: Caller) -> str:
+def refusal_text(refused: Refused, row: Workspace | None, caller: Caller) -> str:
     """Say why not, by the refusal's code, with its facts."""
     if (above := above_ceiling(refused)) is not None:
         bound = {**above.bound, "allowed": _listed(above.bound.get("allowed"))}
@@ -203,7 +205,9 @@ def _listed(names: object) -> str:
 def _makes_room(
     running: list[Mapping[str, str]], in_error: Collection[str], most: object, caller: Caller
 ) -> str:
-    """Say what would free a place. What has a problem can't be put to sleep: somebody has to decide about it."""
+    """Say what would free a place. What has a problem can't be put to sleep: somebody has to decide about
+    it.
+    """
     failed = [each["name"] for each in running if each["id"] in in_error]
     awake = ", ".join(each["name"] for each in running if each["id"] not in in_error)
     limit = (

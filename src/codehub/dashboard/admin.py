@@ -27,7 +27,7 @@ async def users(pages: Pages, caller: Caller) -> Response:
     return await _users(pages, caller)
 
 
-async def reloaded(_pages: Pages, _caller: Caller) -> Response:
+async def redirect_back(_pages: Pages, _caller: Caller) -> Response:
     """Redirect a GET of an address that only answers to a form."""
     return see_other("/admin/users")
 

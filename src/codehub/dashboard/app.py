@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from codehub.dashboard import account, actions, admin, assets, detail, editing, home, keys
+from codehub.dashboard import account, actions, admin, assets, detail, editing, enter, home, keys, ports
 from codehub.dashboard.auth import Audience, Handler, guard
 from codehub.dashboard.rendering import Pages
 from codehub.web.dependencies import Dependencies
@@ -27,6 +27,8 @@ TABLE: tuple[tuple[str, str, Audience, Handler], ...] = (
     ("GET", _WORKSPACE, Audience.PERSON, detail.page),
     ("GET", f"{_WORKSPACE}/history", Audience.PERSON, detail.history),
     ("GET", f"{_WORKSPACE}/logs", Audience.PERSON, detail.logs),
+    ("GET", f"{_WORKSPACE}/ports", Audience.PERSON, ports.show),
+    ("POST", f"{_WORKSPACE}/ports", Audience.PERSON, ports.share),
     ("GET", f"{_WORKSPACE}/settings", Audience.PERSON, editing.settings),
     ("POST", f"{_WORKSPACE}/settings", Audience.PERSON, editing.change),
     ("POST", f"{_WORKSPACE}/start", Audience.PERSON, actions.start),
@@ -41,10 +43,10 @@ TABLE: tuple[tuple[str, str, Audience, Handler], ...] = (
     ("POST", f"{_WORKSPACE}/purge", Audience.PERSON, actions.purge),
     ("POST", f"{_WORKSPACE}/forget", Audience.ADMIN, actions.forget),
     ("GET", "/account", Audience.PERSON, account.page),
-    ("GET", "/account/language", Audience.PERSON, account.reloaded),
-    ("GET", "/account/password", Audience.PERSON, account.reloaded),
-    ("GET", "/account/tokens", Audience.PERSON, account.reloaded),
-    ("GET", "/account/tokens/{token_id}/delete", Audience.PERSON, account.reloaded),
+    ("GET", "/account/language", Audience.PERSON, account.redirect_back),
+    ("GET", "/account/password", Audience.PERSON, account.redirect_back),
+    ("GET", "/account/tokens", Audience.PERSON, account.redirect_back),
+    ("GET", "/account/tokens/{token_id}/delete", Audience.PERSON, account.redirect_back),
     ("POST", "/account/language", Audience.PERSON, account.choose_language),
     ("POST", "/account/password", Audience.PERSON, account.change_password),
     ("POST", "/account/tokens", Audience.PERSON, account.make_token),
@@ -52,13 +54,16 @@ TABLE: tuple[tuple[str, str, Audience, Handler], ...] = (
     ("GET", "/admin/workspaces", Audience.ADMIN, home.everybody),
     ("GET", "/admin/users", Audience.ADMIN, admin.users),
     ("POST", "/admin/users", Audience.ADMIN, admin.add_user),
-    ("GET", "/admin/users/{user_id}", Audience.ADMIN, admin.reloaded),
+    ("GET", "/admin/users/{user_id}", Audience.ADMIN, admin.redirect_back),
     ("POST", "/admin/users/{user_id}", Audience.ADMIN, admin.change_user),
     ("GET", "/admin/users/{user_id}/keys", Audience.ADMIN, keys.page),
     ("POST", "/admin/users/{user_id}/keys", Audience.ADMIN, keys.end),
     ("GET", "/admin/health", Audience.ADMIN, admin.health),
 )
-
+TO_ORIGINS: tuple[tuple[str, str, Audience, Handler], ...] = (
+    ("GET", enter.PATH, Audience.PERSON, enter.page),
+)
+"""What is there beside it if workspaces have origins of their own."""
 
 _NOT_FOUND = (404, 405)
 _READS = ("GET", "HEAD")
@@ -99,7 +104,8 @@ def _is_page(request: Request) -> bool:
 
 def _routes(pages: Pages) -> APIRouter:
     router = APIRouter(include_in_schema=False)
-    for method, path, audience, handler in TABLE:
+    table = TABLE if pages.parts.doors is None else TABLE + TO_ORIGINS
+    for method, path, audience, handler in table:
         methods = [*_READS] if method == "GET" else [method]
         router.add_api_route(path, guard(pages, handler, audience), methods=methods, response_model=None)
     router.add_api_route(

@@ -59,6 +59,7 @@ async def asset(request: Request) -> Response:
         "Cache-Control": "public, max-age=31536000, immutable",
         "Vary": "Accept-Encoding",
         "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
     }
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from starlette.responses import Response
 
-from codehub.core.ceilings import clamping
+from codehub.core.ceilings import describe_clamp
 from codehub.core.conditions import NAMES
 from codehub.core.disk_space import Usage
 from codehub.core.errors import NEWEST_ARCHIVE_AT, ErrorInfo, ErrorReason
@@ -29,7 +29,9 @@ _LINES = 200
 _LOG_BYTES_MAX = 200_000
 _DIGITS_MAX = 18
 _MOMENT = timedelta(seconds=0.5)
-"""The lines of one pass are written one after the other, and what it saw may be a pass older than what it concludes."""
+"""The lines of one pass are written one after the other, and what
+it saw may be a pass older than what it concludes.
+"""
 _FIELDS = frozenset(
     f"field.{name}"
     for name in ("name", "description", "ide", "image_ref", "resources", "standby_ttl", "archive_ttl")
@@ -59,11 +61,12 @@ async def part_values(pages: Pages, caller: Caller, row: Workspace) -> dict[str,
     (view,) = await view_rows(pages, caller, [row])
     language, error = caller.language, row.status.error_info
     waiting = view.explanation.waiting_for
-    limited = clamping(pages.parts.ceilings, row.spec.resources)
+    limited = describe_clamp(pages.parts.ceilings, row.spec.resources)
     if waiting is not None and waiting.on in (WaitsFor.REMEDY, WaitsFor.END_SEEN):
         waiting = None  # the problem's own box says it, and so does the bar
     return {
         "one": view,
+        "has_ports": pages.parts.ports.origins is not None,
         "why": why_text(view.explanation.why, language),
         "waiting": None if waiting is None else waiting_text(waiting, language),
         "track": track(row, view.explanation),
@@ -116,18 +119,19 @@ async def history(pages: Pages, caller: Caller) -> Response:
 
 async def _history(pages: Pages, caller: Caller, row: Workspace, before: int | None) -> dict[str, Any]:
     records = await pages.parts.store.history(row.id, limit=_HISTORY + 1, before_seq=before)
-    lines = [_line(record, caller) for record in told_once(records[:_HISTORY])]
+    lines = [_line(record, caller) for record in without_repetitions(records[:_HISTORY])]
     return {"lines": lines, "earlier": records[_HISTORY - 1].seq if len(records) > _HISTORY else None}
 
 
-def told_once(records: Sequence[Recorded]) -> list[Recorded]:
-    """Leave out what another line of the same moment says already: that an operation ended, beside where it led; ERROR, beside why;
-    what a deletion, or taking it back, makes of the wish."""
+def without_repetitions(records: Sequence[Recorded]) -> list[Recorded]:
+    """Leave out what another line of the same moment says already: that an operation ended, beside where
+    it led; ERROR, beside why; what a deletion, or taking it back, makes of the wish.
+    """
 
     def has_beside(record: Recorded, kind: EventKind) -> bool:
         return any(other.event.kind is kind and abs(other.at - record.at) < _MOMENT for other in records)
 
-    def is_said(record: Recorded) -> bool:
+    def is_repetition(record: Recorded) -> bool:
         event = record.event
         if event.kind is EventKind.OPERATION and event.after == Operation.NONE:
             return has_beside(record, EventKind.PHASE)
@@ -139,7 +143,7 @@ def told_once(records: Sequence[Recorded]) -> list[Recorded]:
             and has_beside(record, EventKind.ERROR)
         )
 
-    return [record for record in records if not is_said(record)]
+    return [record for record in records if not is_repetition(record)]
 
 
 def _line(recorded: Recorded, caller: Caller) -> dict[str, Any]:
@@ -158,7 +162,9 @@ def _line(recorded: Recorded, caller: Caller) -> dict[str, Any]:
 
 
 def _fields_text(reason: Message, caller: Caller) -> str | None:
-    """Return which settings were changed, by the names that forms give them; None if a reason says something else."""
+    """Return which settings were changed, by the names that forms
+    give them; None if a reason says something else.
+    """
     if reason.code != Code.ASKED_TO_CHANGE:
         return None
     keys = [f"field.{name.removesuffix('_seconds')}" for name in reason.facts["fields"]]

@@ -1,4 +1,6 @@
-"""Making a workspace and changing what people may set: forms in, a workspace or the same form with what is wrong out."""
+"""Making a workspace and changing what people may set: forms in,
+a workspace or the same form with what is wrong out.
+"""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from codehub.core.ceilings import UNITS
 from codehub.core.messages import Code, Message
 from codehub.core.requests import Refusal, Refused
 from codehub.core.workspace import InstanceBackend, Spec, Workspace
-from codehub.dashboard.actions import above_ceiling, refusal_words
+from codehub.dashboard.actions import above_ceiling, refusal_text
 from codehub.dashboard.caller import Caller
 from codehub.dashboard.forms import FIELDS, NEVER, WrongFields, read_form, validate, workspace_fields
 from codehub.dashboard.home import usage
@@ -49,7 +51,7 @@ async def create(pages: Pages, caller: Caller) -> Response:
         )
     if isinstance(made, Refused):
         above, status = _above(made)
-        problem = refusal_words(made, None, caller)
+        problem = refusal_text(made, None, caller)
         return await _form(
             pages, caller, _defaults(pages) | given, problem=problem, wrong=above, status=status or 429
         )
@@ -62,12 +64,14 @@ async def settings(pages: Pages, caller: Caller) -> Response:
 
 
 async def change(pages: Pages, caller: Caller) -> Response:
-    """Save what was changed on the form, and nothing else: beside each field it says what that was when the form was drawn."""
+    """Save what was changed on the form, and nothing else: beside each
+    field it says what that was when the form was drawn.
+    """
     row = await pages.parts.workspaces.find(caller.person, caller.workspace_id)
     given = await read_form(caller.request)
     edit = _edit(row, given)
     try:
-        body = validate(WorkspacePatch, _asked(given, edit.mine))
+        body = validate(WorkspacePatch, _changed_fields(given, edit.mine))
         fields = {name: getattr(body, name) for name in body.model_fields_set}
         resources = fields.pop("resources", None)
         if "ide" in fields:
@@ -92,7 +96,7 @@ async def change(pages: Pages, caller: Caller) -> Response:
     if isinstance(ruled.ruling, Refused):
         is_stale = ruled.ruling.code is Refusal.PRECONDITION_FAILED
         problem = (
-            caller.say("edit.stale") if is_stale else refusal_words(ruled.ruling, ruled.workspace, caller)
+            caller.say("edit.stale") if is_stale else refusal_text(ruled.ruling, ruled.workspace, caller)
         )
         above, status = _above(ruled.ruling)
         edit = _edit(ruled.workspace, given)
@@ -129,11 +133,11 @@ def _edit(row: Workspace, given: Mapping[str, str]) -> _Edit:
     return _Edit(row, mine, others)
 
 
-def _asked(given: Mapping[str, str], mine: Container[str]) -> dict[str, Any]:
+def _changed_fields(given: Mapping[str, str], mine: Container[str]) -> dict[str, Any]:
     """Return the form's texts as the API would have got them, but for those that nobody changed."""
-    asked = workspace_fields(given)
-    resources = {name: value for name, value in asked.pop("resources", {}).items() if name in mine}
-    changed = {name: value for name, value in asked.items() if name in mine}
+    fields = workspace_fields(given)
+    resources = {name: value for name, value in fields.pop("resources", {}).items() if name in mine}
+    changed = {name: value for name, value in fields.items() if name in mine}
     return changed | ({"resources": resources} if resources else {})
 
 
@@ -193,6 +197,8 @@ def _choices(usual: tuple[int, ...], chosen: str, caller: Caller) -> list[tuple[
 
 def _readable(name: str, text: str, caller: Caller) -> str:
     """Return a field's value as people read it."""
+    if name == "tab_script":
+        return caller.say(f"switch.{text}")
     if not name.endswith("_seconds"):
         return text or caller.say("edit.nothing")
     if text == NEVER:

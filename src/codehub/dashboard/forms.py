@@ -30,6 +30,8 @@ class Kind(Enum):
     NUMBER = auto()
     SECONDS = auto()
     """A time to live, or `never`."""
+    SWITCH = auto()
+    """`yes` or `no`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class FormField:
         `settings`: a spec, or what this installation has for new ones.
         """
         value = getattr(getattr(settings, "resources") if self.is_resource else settings, self.name, None)  # noqa: B009  # neither type is known here
+        if self.kind is Kind.SWITCH:
+            return "no" if value is False else "yes"
         if value is None:
             return NEVER if self.kind is Kind.SECONDS else ""
         return f"{value:g}" if self.kind is Kind.NUMBER else str(value)
@@ -62,6 +66,8 @@ class FormField:
             return text or None
         if self.kind is Kind.SECONDS and text == NEVER:
             return None
+        if self.kind is Kind.SWITCH:
+            return _SWITCHED.get(text, text)
         try:
             return _READ[self.kind](text)
         except ValueError:
@@ -74,6 +80,7 @@ _READ: Mapping[Kind, Callable[[str], Any]] = {
     Kind.NUMBER: float,
     Kind.SECONDS: int,
 }
+_SWITCHED = {"yes": True, "no": False}
 FIELDS = (
     FormField("name", Kind.WORD),
     FormField("description", Kind.LINE),
@@ -84,6 +91,7 @@ FIELDS = (
     FormField("cpus", Kind.NUMBER, is_resource=True),
     FormField("pids", Kind.COUNT, is_resource=True),
     FormField("disk_mb", Kind.COUNT, is_resource=True),
+    FormField("tab_script", Kind.SWITCH),
     FormField("standby_ttl_seconds", Kind.SECONDS),
     FormField("archive_ttl_seconds", Kind.SECONDS),
 )

@@ -126,6 +126,7 @@ async def view_rows(pages: Pages, caller: Caller, rows: Sequence[Workspace]) -> 
             caller.now,
             caller.language,
             caller.say,
+            entry=pages.parts.addresses.link_to(row),
             owner=names.get(row.spec.owner_user_id, caller.person.user.username),
             progress=progress.get(row.id),
             warning_s=pages.parts.sleep_warning_s,

@@ -26,6 +26,9 @@ _HEADERS: Mapping[str, str] = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
     "Vary": "Accept-Language, Accept-Encoding",
+    # A page of another origin holds no window of ours, whichever opened the other, and loads no page of ours.
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
 }
 _POLICY = (
     "default-src 'none'; script-src {0}; style-src {0}; img-src {0}; connect-src 'self'; form-action 'self'; "

@@ -17,11 +17,10 @@ from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted, rule_keep_awake
-from codehub.core.route import entry_of
 from codehub.core.workspace import Workspace, display, holdup
 from codehub.text import Say
 from codehub.web.actions import ROUTES
-from codehub.web.domain_text import trouble_text, under_way_text, why_text
+from codehub.web.domain_text import message_text, trouble_text, under_way_text, why_text
 from codehub.web.measures import percent, progress_words
 
 # How long its button keeps a workspace awake; its time to sleep comes after that.
@@ -48,6 +47,8 @@ class WorkspaceView:
     row: Workspace
     explanation: Explanation
     owner: str
+    entry: str
+    """Where it is opened."""
     is_mine: bool
     state: str
     tone: str
@@ -104,10 +105,6 @@ class WorkspaceView:
         return f"/workspaces/{self.row.id}"
 
     @property
-    def entry(self) -> str:
-        return entry_of(self.row.id)
-
-    @property
     def is_held_up(self) -> bool:
         """Whether its operation can't go on for now: it can be given up, or tried at once."""
         return holdup(self.row.status) is not None
@@ -147,6 +144,7 @@ def make_view(
     language: str,
     say: Say,
     *,
+    entry: str,
     owner: str = "",
     warning_s: float = 0.0,
     progress: Progress | None = None,
@@ -161,6 +159,7 @@ def make_view(
         row=row,
         explanation=explanation,
         owner=owner,
+        entry=entry,
         is_mine=may_enter(person.id, row.spec.owner_user_id),
         state=state,
         tone=tone,
@@ -200,7 +199,12 @@ def _could_sleep_at(row: Workspace, now: datetime) -> datetime | None:
 
 
 def _note(row: Workspace, explanation: Explanation, language: str) -> str | None:
-    if explanation.why in (Why.CANNOT_LOOK, Why.BACKING_OFF):
+    if (held := holdup(row.status)) is not None:
+        return message_text(held.message, language)
+    if explanation.why is Why.CANNOT_LOOK and (waiting := explanation.waiting_for) is not None:
+        message = waiting.facts.get("message")  # of a host or a mark that is missing
+        return why_text(explanation.why, language) if message is None else message_text(message, language)
+    if explanation.why is Why.BACKING_OFF:
         return why_text(explanation.why, language)
     if row.status.operation is not Operation.NONE:
         return under_way_text(row.status.operation, language)

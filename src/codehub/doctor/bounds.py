@@ -7,19 +7,18 @@ from codehub.adapters.filesystems import free_mb
 from codehub.adapters.groups import ROOT, is_unified, totals
 from codehub.adapters.local.quota import find_quota
 from codehub.doctor.findings import Finding, Verdict
+from codehub.doctor.language import say
 from codehub.settings import Settings
-
-_NO_GROUPS = "each workspace, and all of them together, can take what the machine has: run codehub as root, or let it run in a container or unit that is bound itself"
 
 
 def examine_groups(settings: Settings) -> Finding:
     most = totals(settings.limit_memory_mb_total, settings.limit_pids_total)
-    description = f"all workspaces together: {most.memory_mb} MB, {most.pids} processes"
+    description = say("limits.total", memory_mb=most.memory_mb, pids=most.pids)
     if os.geteuid() != 0:
-        return Finding("limits", Verdict.OPTIONAL, "only root can make control groups", _NO_GROUPS)
+        return Finding("limits", Verdict.OPTIONAL, say("limits.no_root"), say("limits.do"))
     directories = [ROOT] if is_unified() else [ROOT / "memory", ROOT / "pids"]
     if not all(_can_be_written(directory) for directory in directories):
-        return Finding("limits", Verdict.OPTIONAL, f"no control groups can be made below {ROOT}", _NO_GROUPS)
+        return Finding("limits", Verdict.OPTIONAL, say("limits.none", root=ROOT), say("limits.do"))
     return Finding("limits", Verdict.OK, description)
 
 
@@ -30,16 +29,13 @@ def examine_room(settings: Settings, homes: Path, data_dir: Path) -> Finding:
         return Finding(
             "disk",
             Verdict.OPTIONAL,
-            f"{free} MB free, and no workspace starts below {floor} MB",
-            "free some space, or lower CODEHUB_DISK_FLOOR_MB",
+            say("disk.short", free=free, floor=floor),
+            say("disk.short.do"),
         )
     quota = find_quota(homes)
-    size_note = "sizes of homes are kept by the filesystem"
     if isinstance(quota, str):
-        size_note = f"sizes of homes are measured, not kept: {quota}"
-    return Finding(
-        "disk", Verdict.OK, f"{free} MB free, workspaces start while there are {floor} MB; {size_note}"
-    )
+        return Finding("disk", Verdict.OK, say("disk.measured", free=free, floor=floor, reason=quota))
+    return Finding("disk", Verdict.OK, say("disk.kept", free=free, floor=floor))
 
 
 def _can_be_written(directory: Path) -> bool:

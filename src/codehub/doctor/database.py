@@ -10,6 +10,7 @@ import asyncpg
 from codehub.adapters.postgres.embedded import EmbeddedPostgresError, check_embedded, find_running
 from codehub.adapters.postgres.migrate import SERVER_VERSION_MIN
 from codehub.doctor.findings import Finding, Verdict
+from codehub.doctor.language import say
 from codehub.settings import Settings
 
 _ANSWER_S_MAX = 3.0
@@ -22,11 +23,11 @@ def examine_database(settings: Settings) -> Finding:
         running = find_running(settings.data_dir)
         if running is not None:
             running.close()
-            return Finding("database", Verdict.OK, f"embedded PostgreSQL, running (pid {running.pid})")
+            return Finding("database", Verdict.OK, say("database.runs", pid=running.pid))
         version = check_embedded(settings.data_dir)
     except EmbeddedPostgresError as error:
         return Finding("database", Verdict.BROKEN, str(error))
-    return Finding("database", Verdict.OK, f"embedded PostgreSQL {version}, not running")
+    return Finding("database", Verdict.OK, say("database.rests", version=version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,12 @@ async def _count_homes(connect_args: Mapping[str, Any]) -> DockerHomes | None:
 
 
 async def _examine_server(url: str) -> Finding:
-    do = "start the server, or correct CODEHUB_DATABASE_URL, or unset it to use the embedded one"
+    do = say("database.do")
     try:
         connection = await asyncpg.connect(url, timeout=_ANSWER_S_MAX)
     except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        return Finding("database", Verdict.BROKEN, f"can't connect: {str(error) or type(error).__name__}", do)
+        reason = str(error) or type(error).__name__
+        return Finding("database", Verdict.BROKEN, say("database.unreachable", error=reason), do)
     try:
         version = connection.get_server_version()
     finally:
@@ -86,7 +88,7 @@ async def _examine_server(url: str) -> Finding:
         return Finding(
             "database",
             Verdict.BROKEN,
-            f"PostgreSQL {version.major}",
-            f"use PostgreSQL {SERVER_VERSION_MIN} or later",
+            say("database.server", version=version.major),
+            say("database.old.do", version=SERVER_VERSION_MIN),
         )
-    return Finding("database", Verdict.OK, f"PostgreSQL {version.major}.{version.minor}")
+    return Finding("database", Verdict.OK, say("database.server", version=f"{version.major}.{version.minor}"))

@@ -17,6 +17,9 @@ from codehub.core.workspace import InstanceBackend
 from codehub.doctor.bounds import examine_groups, examine_room
 from codehub.doctor.database import examine_database
 from codehub.doctor.findings import Finding, Running, Verdict
+from codehub.doctor.kubernetes import examine_cluster
+from codehub.doctor.language import say
+from codehub.doctor.origins import examine_origins
 from codehub.doctor.services import examine_docker, examine_redis, examine_s3
 from codehub.settings import Settings
 
@@ -34,12 +37,14 @@ def examine(settings: Settings) -> list[Finding]:
         examine_room(settings, _find_existing(settings.homes_root)[0], _find_existing(settings.data_dir)[0]),
         examine_database(settings),
         examine_port(settings),
+        *examine_origins(settings),
         examine_archives(settings),
         examine_backend(settings),
         examine_sandbox(settings),
         examine_groups(settings),
         examine_ide(settings),
         examine_docker(settings),
+        *(examine_cluster(settings) if settings.instance_backend is InstanceBackend.K8S else []),
         examine_redis(settings),
     ]
 
@@ -47,7 +52,7 @@ def examine(settings: Settings) -> list[Finding]:
 def examine_python() -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < _PYTHON_MIN:
-        return Finding("python", Verdict.BROKEN, version, "install Python 3.11 or later")
+        return Finding("python", Verdict.BROKEN, version, say("python.do"))
     return Finding("python", Verdict.OK, version)
 
 
@@ -58,33 +63,33 @@ def examine_data_dir(settings: Settings) -> Finding:
         return Finding(
             "data directory",
             Verdict.BROKEN,
-            f"{existing} {problem}",
-            "give this user the directory, or set CODEHUB_DATA_DIR to one that is writable",
+            problem,
+            say("data_dir.do"),
         )
     free_mb = shutil.disk_usage(existing).free // 2**20
     if free_mb < _FREE_MB_MIN:
         return Finding(
             "data directory",
             Verdict.BROKEN,
-            f"{directory}: only {free_mb} MB free",
-            "free some space, or set CODEHUB_DATA_DIR elsewhere",
+            say("data_dir.short", directory=directory, free=free_mb),
+            say("data_dir.short.do"),
         )
-    description = f"{directory} ({free_mb} MB free)"
     if (pid := _owner(settings)) is not None:
-        return Running("data directory", Verdict.OK, f"{description}, codehub runs there (pid {pid})")
-    return Finding("data directory", Verdict.OK, description)
+        running = say("data_dir.runs", directory=directory, free=free_mb, pid=pid)
+        return Running("data directory", Verdict.OK, running)
+    return Finding("data directory", Verdict.OK, say("data_dir.ok", directory=directory, free=free_mb))
 
 
 def examine_homes_dir(directory: Path) -> Finding:
-    nearest, problem = _find_existing(directory)
+    _, problem = _find_existing(directory)
     if problem is not None:
         return Finding(
             "homes",
             Verdict.BROKEN,
-            f"{nearest} {problem}",
-            "give this user the directory, or set CODEHUB_HOMES_DIR to one that is writable",
+            problem,
+            say("homes.do"),
         )
-    return Finding("homes", Verdict.OK, f"in {directory / 'users'}")
+    return Finding("homes", Verdict.OK, say("homes.ok", directory=directory / "users"))
 
 
 def examine_port(settings: Settings) -> Finding:
@@ -95,19 +100,13 @@ def examine_port(settings: Settings) -> Finding:
             probe.bind((settings.host, settings.port))
         except OSError as error:
             if (pid := _find_running(settings)) is not None:
-                return Finding("port", Verdict.OK, f"{settings.base_url} is this codehub's (pid {pid})")
+                return Finding("port", Verdict.OK, say("port.ours", url=settings.base_url, pid=pid))
             if error.errno == errno.EADDRINUSE:
-                problem, do = (
-                    "is taken",
-                    "stop what listens there (another codehub?), or set CODEHUB_PORT to a free port",
-                )
-            else:
-                problem, do = (
-                    f"can't be used ({error.strerror})",
-                    "set CODEHUB_HOST to an address of this machine and CODEHUB_PORT to a port this user may use",
-                )
-            return Finding("port", Verdict.BROKEN, f"{settings.host}:{settings.port} {problem}", do)
-    return Finding("port", Verdict.OK, f"{settings.host}:{settings.port} is free")
+                taken = say("port.taken", host=settings.host, port=settings.port)
+                return Finding("port", Verdict.BROKEN, taken, say("port.taken.do"))
+            unusable = say("port.unusable", host=settings.host, port=settings.port, error=error.strerror)
+            return Finding("port", Verdict.BROKEN, unusable, say("port.unusable.do"))
+    return Finding("port", Verdict.OK, say("port.free", host=settings.host, port=settings.port))
 
 
 def _owner(settings: Settings) -> int | None:
@@ -128,32 +127,31 @@ def examine_archives(settings: Settings) -> Finding:
     if url.scheme == "s3":
         return examine_s3(settings)
     directory = Path(unquote(url.path))
-    existing, problem = _find_existing(directory)
+    _, problem = _find_existing(directory)
     if problem is not None:
         return Finding(
             "archives",
             Verdict.BROKEN,
-            f"{existing} {problem}",
-            "set CODEHUB_ARCHIVE_URL to a directory that is writable",
+            problem,
+            say("archives.do"),
         )
     return Finding("archives", Verdict.OK, str(directory))
 
 
 def examine_backend(settings: Settings) -> Finding:
-    if settings.instance_backend is InstanceBackend.K8S:
-        do = "set CODEHUB_INSTANCE_BACKEND to local-process or local-docker"
-        return Finding("backend", Verdict.BROKEN, "k8s is not there yet", do)
-    return Finding("backend", Verdict.OK, f"{settings.instance_backend}, homes: {settings.homes}")
+    return Finding(
+        "backend", Verdict.OK, say("backend", instances=settings.instance_backend, homes=settings.homes)
+    )
 
 
 def examine_sandbox(settings: Settings) -> Finding:
     verdict = Verdict.OPTIONAL
-    do = "apt-get install bubblewrap passt: without it a local workspace is a plain process that sees this user's files"
+    do = say("sandbox.do")
     if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
-        do = "nothing: only local-process workspaces use it"
+        do = say("sandbox.unused")
     program = shutil.which("bwrap")
     if program is None:
-        return Finding("sandbox", verdict, "bubblewrap is not installed", do)
+        return Finding("sandbox", verdict, say("sandbox.none"), do)
     problem = _run(
         [program, "--ro-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--dev", "/dev", "true"]
     )
@@ -161,49 +159,52 @@ def examine_sandbox(settings: Settings) -> Finding:
         return Finding(
             "sandbox",
             verdict,
-            f"bubblewrap can't make a sandbox here: {problem}",
-            "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1), or run as root",
+            say("sandbox.unusable", reason=problem),
+            say("sandbox.unusable.do"),
         )
     gateway = find_gateway()
     if (network_problem := why_unusable(gateway, _NOBODY_UID if os.geteuid() == 0 else None)) is not None:
         return Finding(
             "sandbox",
             verdict,
-            f"bubblewrap ({program}), but this machine's network is shared: {network_problem}",
-            "apt-get install passt: without it every workspace reaches what listens on this machine's loopback",
+            say("sandbox.shared", program=program, reason=network_problem),
+            say("sandbox.shared.do"),
         )
     assert gateway is not None
-    return Finding("sandbox", Verdict.OK, f"bubblewrap ({program}), networks by {gateway.command[0]}")
+    return Finding("sandbox", Verdict.OK, say("sandbox.ok", program=program, gateway=gateway.command[0]))
 
 
 def examine_ide(settings: Settings) -> Finding:
     if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
-        return Finding("ide", Verdict.OK, "comes with the image")
+        return Finding("ide", Verdict.OK, say("ide.image"))
     ides = installed_ides()
     ide = settings.ide or next(iter(ides), "none")
     if ide in ides:
-        other_ides = "".join(f", and {name}" for name in ides if name != ide)
-        return Finding("ide", Verdict.OK, f"{ide} ({ides[ide].program}){other_ides}")
+        program, others = ides[ide].program, ", ".join(name for name in ides if name != ide)
+        if others:
+            return Finding("ide", Verdict.OK, say("ide.others", ide=ide, program=program, others=others))
+        return Finding("ide", Verdict.OK, say("ide.ok", ide=ide, program=program))
     return Finding(
         "ide",
         Verdict.OPTIONAL if settings.ide is None else Verdict.BROKEN,
-        "none found" if settings.ide is None else f"{ide} not found",
-        "install code-server (`make code-server` builds it), or `pip install jupyterlab` beside codehub",
+        say("ide.none") if settings.ide is None else say("ide.missing", ide=ide),
+        say("ide.do"),
     )
 
 
 def _find_existing(directory: Path) -> tuple[Path, str | None]:
-    """Return the existing part of a directory's path, and why the rest can't be made there, if so."""
+    """Return the existing part of a directory's path, and why the rest can't be made there, if it can't."""
     for existing in (directory, *directory.parents):
         try:
             is_directory = stat.S_ISDIR(existing.stat().st_mode)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            return existing, f"can't be looked at ({error.strerror})"
+            return existing, say("path.unseen", path=existing, error=error.strerror)
         if not is_directory:
-            return existing, "is a file, not a directory"
-        return existing, None if os.access(existing, os.W_OK | os.X_OK) else "can't be written to"
+            return existing, say("path.file", path=existing)
+        is_writable = os.access(existing, os.W_OK | os.X_OK)
+        return existing, None if is_writable else say("path.read_only", path=existing)
     raise AssertionError("there is always /")
 
 

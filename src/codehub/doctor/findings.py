@@ -4,6 +4,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
+
+from codehub.doctor.language import say
+from codehub.text.terminal import columns
 
 
 class Verdict(StrEnum):
@@ -13,9 +17,30 @@ class Verdict(StrEnum):
     BROKEN = "broken"
 
 
+Part = Literal[
+    "python",
+    "data directory",
+    "homes",
+    "disk",
+    "database",
+    "port",
+    "origins",
+    "archives",
+    "backend",
+    "sandbox",
+    "limits",
+    "ide",
+    "docker",
+    "kubernetes",
+    "isolation",
+    "redis",
+]
+"""What is examined. Each has a text `doctor.part.…`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    part: str
+    part: Part
     verdict: Verdict
     result: str
     do: str | None = None
@@ -36,19 +61,20 @@ _MARKS = {Verdict.OK: "✓", Verdict.OPTIONAL: "-", Verdict.BROKEN: "✗"}
 def report(findings: Sequence[Finding], *, as_json: bool) -> str:
     if as_json:
         return json.dumps([_to_json(finding) for finding in findings], indent=2, ensure_ascii=False)
-    width = max(len(finding.part) for finding in findings)
+    width = max(columns(say(f"part.{finding.part}")) for finding in findings)
     lines = []
     for finding in findings:
-        lines.append(f"{_MARKS[finding.verdict]} {finding.part:<{width}}  {finding.result}")
+        part = say(f"part.{finding.part}")
+        lines.append(f"{_MARKS[finding.verdict]} {part}{' ' * (width - columns(part))}  {finding.result}")
         if finding.do:
             lines.append(f"  {'':<{width}}  → {finding.do}")
-    broken_parts = [finding.part for finding in findings if not finding.is_fine]
+    broken_parts = [say(f"part.{finding.part}") for finding in findings if not finding.is_fine]
     if broken_parts:
-        verdict = f"codehub can't start as configured: {', '.join(broken_parts)}."
+        verdict = say("can_not_start", parts=", ".join(broken_parts))
     elif any(isinstance(finding, Running) for finding in findings):
-        verdict = "codehub runs already."
+        verdict = say("runs")
     else:
-        verdict = "codehub can start as configured."
+        verdict = say("can_start")
     return "\n".join([*lines, "", verdict])
 
 

@@ -1,1 +1,1 @@
-"""The imperative shell: observes, executes and persists what the pure core judges and plans."""
+"""The imperative shell: observes, persists and executes what the pure core judges and plans."""

@@ -1,4 +1,6 @@
-"""The workspace controller: observe, decide (judge and plan), persist, execute, over and over. It decides nothing itself; the core does."""
+"""The workspace controller: observe, decide (judge and plan), persist,
+execute, over and over. It decides nothing itself; the core does.
+"""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,16 +16,16 @@ from codehub.core.operations import Operation, Phase
 from codehub.core.plan import Abandon, Act, Begin, Complete, Plan, TakeOver
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.workspace import Workspace
+from codehub.engine.backends import Backends
 from codehub.engine.membership import Membership
 from codehub.engine.observe import ArchiveLook, CloseLooks, Looks, Observer
-from codehub.engine.platforms import Platforms
 from codehub.engine.step_runner import StepRunner
 from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeup, Wakeups
 from codehub.engine.workspace_cache import KnownWorkspace, WorkspaceCache
 from codehub.ports.hints import Hints
 from codehub.ports.metrics import Metrics, NoMetrics
-from codehub.ports.store import Change, ControllerStore, StoreUnavailable
+from codehub.ports.store import Change, ControllerStore, HistoryChanged, StoreUnavailable
 
 log = structlog.get_logger()
 
@@ -35,7 +37,7 @@ class WorkspaceController:
         self,
         name: str,
         store: ControllerStore,
-        platforms: Platforms,
+        backends: Backends,
         hints: Hints,
         system: System,
         *,
@@ -46,7 +48,7 @@ class WorkspaceController:
     ) -> None:
         self.name = name
         self._store = store
-        self._platforms = platforms
+        self._backends = backends
         self._hints = hints
         self._system = system
         self._rules = rules
@@ -58,19 +60,21 @@ class WorkspaceController:
         self._looked_at = self.passed_at
         """When the last look at everybody ended, well or not."""
         self._cache = WorkspaceCache(store)
-        self._observer = Observer(platforms, system.clock)
+        self._observer = Observer(backends, system.clock)
         self._step_runner = StepRunner(
-            platforms, store, self._observer, system, cadence, self._wakeups, metrics=self._metrics
+            backends, store, self._observer, system, cadence, self._wakeups, metrics=self._metrics
         )
-        backends = frozenset[str]({*platforms.instances, *platforms.storage})
-        me = Member(system.identity.new_id(), host, backends)
+        names = frozenset[str]({*backends.instances, *backends.storage})
+        me = Member(system.identity.new_id(), host, names)
         self.members = Membership(me, store, system.clock, changed=self._start_over)
         self._sweep_at = system.clock.monotonic() + cadence.sweep_s
         self._is_starting_up = True
 
     async def run(self) -> None:
-        """Run until cancelled. Whatever a pass raises is logged; the next one comes all the same."""
-        for backend, instances in self._platforms.instances.items():
+        """Run until cancelled. Whatever a pass raises is logged; the
+        next one comes all the same. Raises HistoryChanged.
+        """
+        for backend, instances in self._backends.instances.items():
             self._system.tasks.spawn(self._step_runner.follow_events(instances), name=f"events of {backend}")
         self._system.tasks.spawn(self._step_runner.board.run(), name="progress")
         self._system.tasks.spawn(self.members.run(), name="membership")
@@ -83,6 +87,8 @@ class WorkspaceController:
                     await self.run_pass(wakeup)
                 except StoreUnavailable as error:
                     log.warning("store_unavailable", reason=str(error))
+                except HistoryChanged:
+                    raise
                 except Exception:
                     log.exception("pass_failed")
                 if wakeup.everyone:
@@ -90,17 +96,25 @@ class WorkspaceController:
                 wakeup = await self._wakeups.wait(self._until_next_look())
 
     def _until_next_look(self) -> float:
-        """Return how long until the next look at everybody. A pass over a few does not put it off, however many there are."""
+        """Return how long until the next look at everybody. A pass over
+        a few does not put it off, however many there are.
+        """
         period_s = self._cadence.active_s if self._cache.is_any_at_work else self._cadence.idle_s
         return self._looked_at + period_s - self._system.clock.monotonic()
 
     async def leave(self) -> None:
-        """Say that this controller goes, so that others take over at once. For the very end: it does nothing afterwards."""
+        """Hand everything over at once: nothing is its own any more,
+        what is under way is let go, and others go on.
+        """
+        mine = [known.row.id for known in self._cache if self.members.handles(known.row)]
         await self.members.leave()
-        await self._hints.send([each.row.id for each in self._cache if self.members.handles(each.row)])
+        await self._hints.send(mine)
+        self._start_over()
 
     async def run_pass(self, wakeup: Wakeup) -> int:
-        """Run one pass and return how many rows it wrote. What it can't see or write is left to the next one."""
+        """Run one pass and return how many rows it wrote. What it can't see or write is left to the next
+        one.
+        """
         this_pass = await self._observe(wakeup)  # reality, in bulk
         for batch in this_pass.batches(self._cadence.batch_max):
             situations = await self._describe(batch, this_pass)  # with the archives that matter now
@@ -110,22 +124,22 @@ class WorkspaceController:
         return self._end_pass(this_pass)
 
     async def _observe(self, wakeup: Wakeup) -> "Pass":
-        """Take in the rows that changed, look at the platforms, and choose whom to decide about."""
+        """Take in the rows that changed, look at the backends, and choose whom to decide about."""
         began, members = self._system.clock.monotonic(), self.members.current
         now = await self._cache.refresh()
         if wakeup.everyone:
             lists, swept = await self._observer.look(), await self._sweep()
-            chosen = self._handled(self._choose(lists, swept))
+            chosen = self._own(self._choose(lists, swept))
             return Pass(began, now, members, chosen, lists, swept, is_of_everybody=True)
-        focus = {known.row.id for known in self._handled(wakeup.workspaces | self._cache.changed)}
-        rows = [known.row for known in self._handled(focus)]
+        focus = {known.row.id for known in self._own(wakeup.workspaces | self._cache.changed)}
+        rows = [known.row for known in self._own(focus)]
         looks: Looks | CloseLooks
         if all(row.status.operation is Operation.STARTING for row in rows):
             looks = await self._observer.look_closely(rows)
         else:
             looks = await self._observer.look()
         # Who handles them may have changed while it was looked at.
-        return Pass(began, now, members, self._handled(set(focus)), looks, {})
+        return Pass(began, now, members, self._own(set(focus)), looks, {})
 
     async def _sweep(self) -> Mapping[UUID, ArchiveLook]:
         """Look at every archive now and then, and return those that are not as the rows say."""
@@ -142,13 +156,15 @@ class WorkspaceController:
         }
 
     def _choose(self, looks: Looks, swept: Iterable[UUID]) -> set[UUID]:
-        """Return whom to decide about. What rests, and looks as it did, would be judged as before (contract 14)."""
+        """Return whom to decide about. What rests, and looks as it
+        did, would be judged as before (contract 14).
+        """
         changed = {*self._cache.changed, *swept}
         chosen = {*changed, *self._cache.waiting}
         chosen |= {known.row.id for known in self._cache if looks.pair(known.row) != known.judged_by}
         return chosen
 
-    def _handled(self, workspace_ids: Iterable[UUID]) -> Sequence[KnownWorkspace]:
+    def _own(self, workspace_ids: Iterable[UUID]) -> Sequence[KnownWorkspace]:
         """Return those of these that are this controller's to handle."""
         every = (known for each in workspace_ids if (known := self._cache.get(each)) is not None)
         return [known for known in every if self.members.handles(known.row)]
@@ -177,11 +193,13 @@ class WorkspaceController:
             is_queued=known.is_queued,
             is_starting_up=self._is_starting_up,
             finished=known.finished_step,
-            ceilings=self._platforms.ceilings,
+            ceilings=self._backends.ceilings,
         )
 
     async def _persist(self, decisions: Sequence[Decision], this_pass: "Pass") -> Collection[UUID]:
-        """Write what has changed, and return which workspaces were refused: their rows are newer than what was decided by."""
+        """Write what has changed, and return which workspaces were
+        refused: their rows are newer than what was decided by.
+        """
         changed = [decision for decision in decisions if decision.is_worth_writing]
         refused = await self._store.persist([_change(decision, self.name) for decision in changed])
         this_pass.refused += len(refused)
@@ -200,7 +218,9 @@ class WorkspaceController:
             known = self._cache.get(decision.workspace_id)
             assert known is not None, "only what is known was decided about"
             self._note(known, decision)
-            if isinstance(decision.plan, Act) and not decision.records_outcome:
+            if not self.members.handles(known.row):  # it has changed hands while this was recorded
+                self._let_go(known)
+            elif isinstance(decision.plan, Act) and not decision.records_outcome:
                 situation = decision.situation
                 self._step_runner.send(known, decision.plan, situation.observation, situation.now)
             else:
@@ -230,16 +250,25 @@ class WorkspaceController:
         return this_pass.written
 
     def _start_over(self) -> None:
-        """Let go of what others handle by now, and judge everything else once more: some of it is new here."""
+        """Let go of what others handle by now, and judge everything else once more: some of it is new
+        here.
+        """
         for known in self._cache:
             known.judged_by = None
             if not self.members.handles(known.row):
-                self._step_runner.let_go(known)
-                self._cache.note_next_look(known, NextLook.ON_CHANGE)
-        self._wakeups.ring(())
+                self._let_go(known)
+        self._wakeups.ring(everyone=True)
+
+    def _let_go(self, known: KnownWorkspace) -> None:
+        """Leave it to others, until it comes back: then it is judged once more."""
+        known.judged_by = None
+        self._step_runner.let_go(known)
+        self._cache.note_next_look(known, NextLook.ON_CHANGE)
 
     def running(self) -> Sequence[Workspace]:
-        """Return what runs and is this controller's to handle, as far as it knows: the database is not asked."""
+        """Return what runs and is this controller's to handle, as far as it knows: the database is not
+        asked.
+        """
         rows = (known.row for known in self._cache)
         return [row for row in rows if row.status.phase is Phase.RUNNING and self.members.handles(row)]
 
@@ -266,8 +295,8 @@ class WorkspaceController:
     async def _follow(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
         async for workspace_ids in hints:
             self._metrics.count_hints(max(len(workspace_ids), 1))
-            self._wakeups.hint(workspace_ids)
-            if len(self._handled(workspace_ids)) < len(workspace_ids):
+            self._wakeups.ring(everyone=not workspace_ids)
+            if len(self._own(workspace_ids)) < len(workspace_ids):
                 self.members.doubt()
 
 

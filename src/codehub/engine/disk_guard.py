@@ -1,7 +1,9 @@
-"""The keeper of room: looks at disks and homes again and again; below the floor it puts to sleep what grows, and tells everybody.
+"""Guards free space: looks at disks and homes again and again; below
+the floor it puts to sleep what grows, and tells everybody.
 
-It deletes nothing. What starts is held by the executor, which asks the same disks. The database may be what a full disk has stopped, so
-that ending what grows, and giving the database its reserve, need no answer of it: the wish for sleep is recorded when it answers again.
+It deletes nothing. What starts is held by the executor, which asks the same disks. The database
+may be what a full disk has stopped, so that ending what grows, and giving the database its
+reserve, need no answer of it: the wish for sleep is recorded when it answers again.
 """
 
 import asyncio
@@ -18,7 +20,7 @@ from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState
 from codehub.core.requests import Refusal, Refused
 from codehub.core.workspace import Workspace
-from codehub.engine.platforms import Platforms
+from codehub.engine.backends import Backends
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.disks import Disk, Reserve, ResourceUse
 from codehub.ports.metrics import Metrics
@@ -37,9 +39,11 @@ _ACTOR = "disk"
 
 @dataclass
 class DiskGuard:
-    """`running` returns the workspaces that run and are ours to handle, whether or not the database answers."""
+    """`running` returns the workspaces that run and are ours to handle, whether or not the database
+    answers.
+    """
 
-    platforms: Platforms
+    backends: Backends
     store: RoomStore
     service: WorkspaceService
     running: Callable[[], Sequence[Workspace]]
@@ -50,29 +54,32 @@ class DiskGuard:
     """Below this much the database may stop at any moment."""
 
     shortage: DiskSpace | None = None
-    _told: DiskSpace | None = None
-    _has_told: bool = False
-    """Before it has, what an earlier process said may still stand."""
+    _reported: DiskSpace | None = None
+    _has_reported: bool = False
+    """Until then the database may hold the report of an earlier process."""
     _measured_s: float | None = None
     _homes_mb: dict[UUID, int] = field(default_factory=dict)
-    _spent: dict[UUID, tuple[ResourceUse, float]] = field(default_factory=dict)
+    _uses: dict[UUID, tuple[float, float]] = field(default_factory=dict)
+    """The processor time that each had taken when it was measured last, and when that was."""
     _usages: dict[UUID, Usage] = field(default_factory=dict)
-    _owed: dict[UUID, int] = field(default_factory=dict)
+    _pending_sleeps: dict[UUID, int] = field(default_factory=dict)
     """Whose wish for sleep could not be recorded yet, and by how much each grew."""
 
     async def look(self) -> None:
         """Look once. What can't be seen, or done, is tried again by the next look."""
         self.shortage = await self._shortest()
         if self.shortage is not None:
-            await self._relieve(self.shortage)
+            await self._stop_growth(self.shortage)
         else:
-            self._owed.clear()
+            self._pending_sleeps.clear()
             if self.reserve is not None:
                 await self.reserve.hold()
-        await self._tell()
+        await self._report()
 
     async def measure(self) -> None:
-        """Measure what has begun to run since, and everything that runs once a minute. Below the floor `look` does."""
+        """Measure what has begun to run since, and everything that
+        runs once a minute. Below the floor `look` does.
+        """
         if self.shortage is not None:
             return
         now_s, rows = self.clock.monotonic(), self.running()
@@ -94,14 +101,16 @@ class DiskGuard:
             return least if least.is_short else None
         return None
 
-    async def _relieve(self, room: DiskSpace) -> None:
-        """Put to sleep what grows. Where the database may stop at any moment, its instance is ended at once, wish or no wish."""
+    async def _stop_growth(self, room: DiskSpace) -> None:
+        """Put to sleep what grows. Where the database may stop at any
+        moment, its instance is ended at once, wish or no wish.
+        """
         rows = {row.id: row for row in self.running()}
         before = dict(self._homes_mb)
         await self._measure_homes(list(rows.values()))
         grown = grown_mb(before, self._homes_mb)
-        self._owed |= grown
-        for workspace_id, grew in list(self._owed.items()):
+        self._pending_sleeps |= grown
+        for workspace_id, grew in list(self._pending_sleeps.items()):
             await self._put_to_sleep(workspace_id, grew)
         if room.free_mb < self.critical_mb:
             await self._end([rows[workspace_id] for workspace_id in grown])
@@ -110,7 +119,7 @@ class DiskGuard:
 
     async def _end(self, rows: Sequence[Workspace]) -> None:
         for row in rows:
-            instances = self.platforms.instances.get(row.spec.instance_backend)
+            instances = self.backends.instances.get(row.spec.instance_backend)
             try:
                 if instances is not None:
                     await instances.delete(row.id)
@@ -127,19 +136,19 @@ class DiskGuard:
             log.warning("store_unavailable", reason=str(error))
             return
         except UnknownWorkspace:
-            del self._owed[workspace_id]
+            del self._pending_sleeps[workspace_id]
             return
         if isinstance(ruled.ruling, Refused) and ruled.ruling.code is Refusal.OPERATION_IN_PROGRESS:
             return  # asked again when that is done, or held up
         log.warning("growing_workspace_put_to_sleep", workspace_id=str(workspace_id), grew_mb=grew)
-        del self._owed[workspace_id]
+        del self._pending_sleeps[workspace_id]
 
     async def _measure_homes(self, rows: Collection[Workspace]) -> None:
         """Measure the homes of what runs, few at a time: nobody else's can change."""
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def measure(row: Workspace) -> None:
-            disk = self.platforms.disks.get(row.spec.storage_backend)
+            disk = self.backends.disks.get(row.spec.storage_backend)
             if disk is None:
                 return
             try:
@@ -181,12 +190,12 @@ class DiskGuard:
         self._homes_mb = {
             workspace_id: used for workspace_id, used in self._homes_mb.items() if workspace_id in usages
         }
-        self._spent = {
-            workspace_id: spent for workspace_id, spent in self._spent.items() if workspace_id in usages
+        self._uses = {
+            workspace_id: spent for workspace_id, spent in self._uses.items() if workspace_id in usages
         }
 
     async def _usage(self, row: Workspace, now: datetime) -> Usage:
-        gauge = self.platforms.gauges.get(row.spec.instance_backend)
+        gauge = self.backends.gauges.get(row.spec.instance_backend)
         spent = None
         if gauge is not None:
             try:
@@ -198,39 +207,39 @@ class DiskGuard:
 
     def _cpu(self, workspace_id: UUID, spent: ResourceUse | None) -> float | None:
         """Return how many processors it has kept busy since it was measured before."""
-        if spent is None:
-            return None
+        if spent is None or spent.cpu_s is None:
+            return None if spent is None or spent.cpu is None else round(spent.cpu, 2)
         at = self.clock.monotonic()
-        before = self._spent.get(workspace_id)
-        self._spent[workspace_id] = (spent, at)
-        if before is None or at <= before[1] or spent.cpu_s < before[0].cpu_s:
+        before = self._uses.get(workspace_id)
+        self._uses[workspace_id] = (spent.cpu_s, at)
+        if before is None or at <= before[1] or spent.cpu_s < before[0]:
             return None
-        return round((spent.cpu_s - before[0].cpu_s) / (at - before[1]), 2)
+        return round((spent.cpu_s - before[0]) / (at - before[1]), 2)
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         """Let every process know, when it changes noticeably: the faces may run elsewhere."""
-        if self._has_told and self._is_as_told():
+        if self._has_reported and self._is_as_reported():
             return
         try:
             await self.store.write_shortage(self.shortage)
         except StoreUnavailable as error:
             log.warning("store_unavailable", reason=str(error))
             return
-        if (self._told is None) != (self.shortage is None):
+        if (self._reported is None) != (self.shortage is None):
             log.warning(
                 "disk_short" if self.shortage else "disk_has_room",
                 why="" if self.shortage is None else str(self.shortage.message),
             )
-        self._told, self._has_told = self.shortage, True
+        self._reported, self._has_reported = self.shortage, True
 
-    def _is_as_told(self) -> bool:
-        last_report, short = self._told, self.shortage
+    def _is_as_reported(self) -> bool:
+        last_report, short = self._reported, self.shortage
         if last_report is None or short is None:
             return last_report is short
         return abs(last_report.free_mb - short.free_mb) < short.floor_mb / 20
 
     def _disks(self) -> Sequence[Disk]:
-        return list({id(disk): disk for disk in self.platforms.disks.values()}.values())
+        return list({id(disk): disk for disk in self.backends.disks.values()}.values())
 
 
 async def _room(disk: Disk) -> DiskSpace | None:

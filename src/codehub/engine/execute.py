@@ -1,4 +1,6 @@
-"""Execute: one step of one workspace in, an outcome out. Asks right before it acts whether the row still carries the operation."""
+"""Execute: one step of one workspace in, an outcome out. Asks right
+before it acts whether the row still carries the operation.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,8 +10,8 @@ from uuid import UUID
 
 import structlog
 
-from codehub.core.archives import archive_made_since, newest_facts
-from codehub.core.ceilings import Ceilings, clamped, may_run
+from codehub.core.archives import archive_made_since, newest_facts, work_counts_from
+from codehub.core.ceilings import clamp, may_run
 from codehub.core.errors import ErrorReason
 from codehub.core.judge import holds_lost_archive, may_replace
 from codehub.core.messages import Code, Message, verbatim
@@ -26,8 +28,8 @@ from codehub.core.workspace import (
     is_as_restored,
     start_facts,
 )
+from codehub.engine.backends import Backends
 from codehub.engine.observe import committed_archives
-from codehub.engine.platforms import Platforms
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceController, InstanceSpec
 from codehub.ports.storage import Home, MayCommit, Report, StorageProvider
@@ -49,14 +51,16 @@ class Superseded(Exception):
 
 
 class Executor:
-    def __init__(self, platforms: Platforms, holds: Holds) -> None:
-        self._platforms = platforms
+    def __init__(self, backends: Backends, holds: Holds) -> None:
+        self._backends = backends
         self._holds = holds
 
     async def run(
         self, workspace: Workspace, act: Act, volume: Volume | None, since: datetime, report: Report
     ) -> Outcome:
-        """Do the step. `volume` is the one that was seen, `since` when the attempt began. Raises Superseded."""
+        """Do the step. `volume` is the one that was seen, `since` when the attempt began. Raises
+        Superseded.
+        """
         op_id = workspace.status.op_id
         assert op_id is not None
         facts = start_facts(workspace.spec) if act.step is Step.START else {}
@@ -74,18 +78,20 @@ class Executor:
             log.exception("step_failed_unexpectedly", workspace_id=str(workspace.id), step=act.step)
             return Failed(ErrorReason.ACTION_FAILED, verbatim(f"{type(error).__name__}: {error}"), facts)
 
-    async def tell_end(self, workspace: Workspace, ended: Instance) -> Outcome:
+    async def explain_end(self, workspace: Workspace, ended: Instance) -> Outcome:
         """Return the failure of a start whose instance has ended: with what, and what it said last."""
         lines = await self._last_lines(workspace)
         code = "unknown" if ended.exit_code is None else str(ended.exit_code)
         message = Message(Code.ENDED_EARLY, {"exit_code": code})
         if lines:
             message = Message(Code.ENDED_SAYING, {"exit_code": code, "lines": lines})
+        if ended.why is not None:
+            message = ended.why
         facts = {"exit_code": code, "last_lines": lines, **start_facts(workspace.spec)}
         return Failed(ErrorReason.ACTION_FAILED, message, facts)
 
     async def _last_lines(self, workspace: Workspace) -> str:
-        instances = self._platforms.instances.get(workspace.spec.instance_backend)
+        instances = self._backends.instances.get(workspace.spec.instance_backend)
         output = b""
         if instances is None:
             return ""
@@ -101,16 +107,18 @@ class Executor:
         if await self._holds(workspace_id, op_id) is None:
             raise Superseded
 
-    def _backends(self, spec: Spec) -> tuple[InstanceController, StorageProvider]:
-        instances = self._platforms.instances.get(spec.instance_backend)
-        storage = self._platforms.storage.get(spec.storage_backend)
+    def _adapters(self, spec: Spec) -> tuple[InstanceController, StorageProvider]:
+        instances = self._backends.instances.get(spec.instance_backend)
+        storage = self._backends.storage.get(spec.storage_backend)
         if instances is None or storage is None:
-            raise BackendUnreachable("This process has no adapter for the workspace's backend.")
+            raise BackendUnreachable(Message(Code.NO_ADAPTER, {"backend": str(spec.instance_backend)}))
         return instances, storage
 
     async def _require_room(self, backend: StorageBackend, step: Step) -> None:
-        """Hold what would fill a disk that is nearly full. It waits as for an outage; whatever makes room goes on."""
-        disk = self._platforms.disks.get(backend)
+        """Hold what would fill a disk that is nearly full. It waits
+        as for an outage; whatever makes room goes on.
+        """
+        disk = self._backends.disks.get(backend)
         if disk is None or step not in _FILLS:
             return
         room = await disk.room()
@@ -126,10 +134,11 @@ class Executor:
         since: datetime,
         report: Report,
     ) -> Done:
-        instances, storage = self._backends(workspace.spec)
-        home = Home(workspace.id, workspace.spec.home_store_key)
+        instances, storage = self._adapters(workspace.spec)
+        resources = clamp(self._backends.ceilings, workspace.spec.resources)
+        home = Home(workspace.id, workspace.spec.home_store_key, resources.disk_mb)
         status = workspace.status
-        there = None if volume is None else volume.volume_id
+        volume_id = None if volume is None else volume.volume_id
         if status.operation is Operation.DELETING and is_purge_due(workspace.spec, since):
             await self._refuse_later_work(storage, workspace, op_id, volume)
         if step in (Step.ARCHIVE, Step.CREATE_EMPTY_ARCHIVE, Step.COPY_ARCHIVE):
@@ -138,11 +147,11 @@ class Executor:
             case Step.PROVISION:
                 return Done(volume_id=await storage.provision(home, replaces=status.home_ctx.replaces))
             case Step.ADOPT:
-                return await _adopted(storage, home, status.home_ctx)
+                return await _adopt(storage, home, status.home_ctx)
             case Step.RESTORE:
                 assert status.archive_key is not None
                 await self._refuse_newer(storage, workspace, volume, Code.NOT_REPLACED)
-                replaces = there or status.home_ctx.replaces
+                replaces = volume_id or status.home_ctx.replaces
                 restored = await storage.restore(home, status.archive_key, report, replaces=replaces)
                 return Done(volume_id=restored.volume_id, restore_marker=restored.marker)
             case Step.START:
@@ -159,8 +168,8 @@ class Executor:
     async def _start(
         self, instances: InstanceController, workspace: Workspace, volume_id: str, report: Report
     ) -> None:
-        spec = _allowed(workspace, self._platforms.ceilings)
-        disk = self._platforms.disks.get(workspace.spec.storage_backend)
+        spec = _instance_spec(workspace, self._backends)
+        disk = self._backends.disks.get(workspace.spec.storage_backend)
         if disk is not None:
             await disk.bind(Home(workspace.id, workspace.spec.home_store_key), spec.resources.disk_mb)
         await instances.start(spec, volume_id, report)
@@ -177,9 +186,9 @@ class Executor:
         if step is Step.COPY_ARCHIVE:
             assert key is not None
             return await storage.copy_archive(home, key, op_id, report, may_commit)
-        return await self._archived(storage, workspace, op_id, report, may_commit)
+        return await self._archive_if_changed(storage, workspace, op_id, report, may_commit)
 
-    async def _archived(
+    async def _archive_if_changed(
         self,
         storage: StorageProvider,
         workspace: Workspace,
@@ -187,7 +196,9 @@ class Executor:
         report: Report,
         may_commit: MayCommit,
     ) -> str:
-        """Return the key of an archive that holds the home: the one that it was restored from, if it is as it was then."""
+        """Return the key of an archive that holds the home: the one
+        that it was restored from, if it is as it was then.
+        """
         home, status = Home(workspace.id, workspace.spec.home_store_key), workspace.status
         volume_id, key = status.home_ctx.volume_id, status.archive_key
         assert volume_id is not None
@@ -200,7 +211,9 @@ class Executor:
     async def _commit_time(
         self, storage: StorageProvider, workspace_id: UUID, op_id: UUID
     ) -> datetime | None:
-        """Return when an archive of this operation counts as committed: after all that are there, though a clock was set back since."""
+        """Return when an archive of this operation counts as committed: after
+        all that are there, though a clock was set back since.
+        """
         archives = await storage.list_archives_of(workspace_id)
         at = await self._holds(workspace_id, op_id)
         if at is None:
@@ -222,18 +235,22 @@ class Executor:
     async def _refuse_later_work(
         self, storage: StorageProvider, workspace: Workspace, op_id: UUID, volume: Volume | None
     ) -> None:
-        """Refuse to let the end of the trash's time take what was worked on after the deletion. A purge that a person asked for may.
-        Of a home whose identity is lost nothing tells when it was worked on, so that it takes a word of its own."""
+        """Refuse to let the end of the trash's time take what was worked on after the
+        deletion. A purge that a person asked for may. Of a home whose identity is lost
+        nothing tells when it was worked on, so that it takes a word of its own.
+        """
         spec = workspace.spec
         if is_purge_asked(spec) or spec.deleted_at is None:
             return
         since = max(spec.deleted_at, _accepted_at(spec) or spec.deleted_at)
+        is_accepted = since > spec.deleted_at
+        worked_since = since if is_accepted else work_counts_from(spec.deleted_at)
         home = Home(workspace.id, spec.home_store_key)
-        there, is_unidentified = None, False
+        volume_id, is_unidentified = None, False
         if volume is not None:
-            there = volume.volume_id
-            is_unidentified = there is None and volume.bears is not None and since == spec.deleted_at
-        if is_unidentified or (there and await storage.is_worked_on(home, there, since=since)):
+            volume_id = volume.volume_id
+            is_unidentified = volume_id is None and volume.bears is not None and not is_accepted
+        if is_unidentified or (volume_id and await storage.is_worked_on(home, volume_id, since=worked_since)):
             raise ActionFailed(Message(Code.WORKED_ON_SINCE), reason=ErrorReason.DATA_LOST)
         if volume is not None:
             await self._refuse_last_copy(storage, workspace, volume)
@@ -249,9 +266,10 @@ class Executor:
     async def _refuse_newer(
         self, storage: StorageProvider, workspace: Workspace, volume: Volume | None, refusal: Code
     ) -> None:
-        """Refuse to destroy a volume that somebody worked in, though the row does not name it: it is newer than the row, as after an
-        older dump of the database was restored, and that takes a person's word. One that is as it was made was left by a restore that
-        was never recorded."""
+        """Refuse to destroy a volume that somebody worked in, though the row does not name it: it is
+        newer than the row, as after an older dump of the database was restored, and that takes a person's
+        word. One that is as it was made was left by a restore that was never recorded.
+        """
         home, op_id = Home(workspace.id, workspace.spec.home_store_key), workspace.status.op_id
         if volume is None or volume.volume_id is None or op_id is None:
             return
@@ -274,14 +292,16 @@ def _outage(error: BackendUnreachable | StoreUnavailable) -> Message:
     return error.message if isinstance(error, BackendUnreachable) else verbatim(str(error))
 
 
-async def _adopted(storage: StorageProvider, home: Home, known: HomeCtx) -> Done:
+async def _adopt(storage: StorageProvider, home: Home, known: HomeCtx) -> Done:
     assert known.volume_id is not None
     volume_id = await storage.adopt(home, known.volume_id)
     return Done(volume_id=volume_id, restore_marker=known.restore_marker)
 
 
 def readable(output: bytes) -> str:
-    """Return what a program said as words that command no terminal and no page: lines stay, other control characters don't."""
+    """Return what a program said as words that command no terminal and
+    no page: lines stay, other control characters don't.
+    """
     text = output.decode("utf-8", "replace")
     shown = (each if each.isprintable() or each == "\n" else " " for each in text.replace("\r\n", "\n"))
     return "".join(shown).strip()
@@ -292,18 +312,26 @@ def _accepted_at(spec: Spec) -> datetime | None:
     return spec.recover_at if spec.recover_accepts_loss else None
 
 
-def _allowed(workspace: Workspace, ceilings: Ceilings) -> InstanceSpec:
-    """Return what is to run, within the ceilings of today: the row may be older. An image can't be made to fit."""
-    spec = workspace.spec
+def _instance_spec(workspace: Workspace, backends: Backends) -> InstanceSpec:
+    """Return what is to run, within the ceilings of today: the
+    row may be older. An image can't be made to fit.
+    """
+    spec, ceilings = workspace.spec, backends.ceilings
     if not may_run(ceilings.images, spec):
         raise ActionFailed(
             Message(Code.IMAGE_NOT_ALLOWED, {"image": spec.image_ref}),
             reason=ErrorReason.IMAGE_PULL_FAILED,
             context={"image": spec.image_ref},
         )
-    resources = clamped(ceilings, spec.resources)
+    resources = clamp(ceilings, spec.resources)
     if resources != spec.resources:
         log.info("resources_clamped", workspace_id=str(workspace.id), given=asdict(resources))
     return InstanceSpec(
-        workspace.id, spec.storage_backend, spec.home_store_key, spec.image_ref, spec.ide, resources
+        workspace.id,
+        spec.storage_backend,
+        spec.home_store_key,
+        spec.image_ref,
+        spec.ide,
+        resources,
+        tuple(sorted(backends.environment_of(workspace).items())),
     )

@@ -1,4 +1,6 @@
-"""Observe: platforms in, what is there out. One list per backend, never one call per workspace; a list that fails is blindness."""
+"""Observe: backends in, what is there out. One list per backend, never
+one call per workspace; a list that fails is blindness.
+"""
 
 import asyncio
 from collections import defaultdict
@@ -15,7 +17,7 @@ from codehub.core.judge import needs_archive_look, needs_archives_look
 from codehub.core.observation import Archive, Instance, Observation, Unmarked, Unobserved, Volume
 from codehub.core.operations import Operation
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
-from codehub.engine.platforms import Platforms, distinct
+from codehub.engine.backends import Backends, distinct
 from codehub.engine.workspace_cache import Pair
 from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
 from codehub.ports.storage import StorageProvider
@@ -51,13 +53,13 @@ class Looks:
         return self.instance(workspace), self.volume(workspace)
 
     def instance(self, workspace: Workspace) -> Instance | Unobserved | None:
-        return _found(
+        return _pick(
             self.instances.get(workspace.spec.instance_backend, Unobserved.UNREACHABLE), workspace.id
         )
 
     def volume(self, workspace: Workspace) -> Volume | Unobserved | Unmarked | None:
         look = self.volumes.get(workspace.spec.storage_backend, Unobserved.UNREACHABLE)
-        return look if isinstance(look, Unmarked) else _found(look, workspace.id)
+        return look if isinstance(look, Unmarked) else _pick(look, workspace.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +84,17 @@ class ArchiveLook:
     archives: tuple[CommittedArchive, ...] | Unobserved = Unobserved.NOT_LOOKED
 
 
-def _found(look: Mapping[UUID, T] | Unobserved, workspace_id: UUID) -> T | Unobserved | None:
+def _pick(look: Mapping[UUID, T] | Unobserved, workspace_id: UUID) -> T | Unobserved | None:
     return look if isinstance(look, Unobserved) else look.get(workspace_id)
 
 
 class Observer:
-    """Looks at the platforms, and counts how often in a row an instance's health check failed."""
+    """Looks at the backends, and counts how often in a row an instance's health check failed."""
 
-    def __init__(self, platforms: Platforms, clock: Clock) -> None:
-        self._platforms = platforms
-        self._hosts = distinct(platforms.instances)
-        self._disks = distinct(platforms.storage)
+    def __init__(self, backends: Backends, clock: Clock) -> None:
+        self._backends = backends
+        self._hosts = distinct(backends.instances)
+        self._disks = distinct(backends.storage)
         self._clock = clock
         self._failing: dict[UUID, tuple[int, float]] = {}
         # Adapters whose archives have kept this pass waiting until its patience was over.
@@ -109,27 +111,31 @@ class Observer:
         results = await _side_by_side(looks)
         instances, volumes = results[: len(hosts)], results[len(hosts) :]
         return Looks(
-            _by_backend(self._platforms.instances, hosts, self._count_all(instances)),
-            _by_backend(self._platforms.storage, disks, volumes),
+            _by_backend(self._backends.instances, hosts, self._count_all(instances)),
+            _by_backend(self._backends.storage, disks, volumes),
         )
 
     async def look_closely(self, workspaces: Collection[Workspace]) -> CloseLooks:
-        """Look at these workspaces' instances one by one, and at nothing else: for those that are about to be ready."""
+        """Look at these workspaces' instances one by one, and at
+        nothing else: for those that are about to be ready.
+        """
         self._silent.clear()
         looks = await _side_by_side([self.look_at_instance(workspace) for workspace in workspaces])
         return CloseLooks({workspace.id: look for workspace, look in zip(workspaces, looks, strict=True)})
 
     async def look_at_instance(self, workspace: Workspace) -> Instance | Unobserved | None:
-        controller = self._platforms.instances.get(workspace.spec.instance_backend)
+        controller = self._backends.instances.get(workspace.spec.instance_backend)
         if controller is None:
             return Unobserved.UNREACHABLE
         instance = await _look("instance", lambda: controller.status(workspace.id))
         return self._count(workspace.id, instance) if isinstance(instance, Instance) else instance
 
     async def look_at_archives(self, workspaces: Collection[Workspace]) -> Mapping[UUID, ArchiveLook]:
-        """Look at the archives of those for whom they matter now, a few at a time; the rest is swept now and then.
+        """Look at the archives of those for whom they matter now, a
+        few at a time; the rest is swept now and then.
 
-        A store that does not answer costs the pass one wait: with it the rest of its rows is blind, and no other's.
+        A store that does not answer costs the pass one wait: with it
+        the rest of its rows is blind, and no other's.
         """
         chosen = [workspace for workspace in workspaces if _concerns_archive(workspace)]
         if not chosen:
@@ -137,7 +143,7 @@ class Observer:
         gates: dict[int, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_HEADS_AT_ONCE))
 
         async def look_in_turn(workspace: Workspace) -> ArchiveLook:
-            storage = self._platforms.storage.get(workspace.spec.storage_backend)
+            storage = self._backends.storage.get(workspace.spec.storage_backend)
             if storage is None:
                 return ArchiveLook(Unobserved.UNREACHABLE)
             async with gates[id(storage)]:
@@ -147,7 +153,9 @@ class Observer:
         return {workspace.id: look for workspace, look in zip(chosen, looks, strict=True)}
 
     async def sweep_archives(self, workspaces: Iterable[Workspace]) -> Mapping[UUID, ArchiveLook]:
-        """Look at every archive by one list per backend. Says nothing of a backend that can't be asked: the next sweep will."""
+        """Look at every archive by one list per backend. Says nothing of
+        a backend that can't be asked: the next sweep will.
+        """
 
         async def list_archives(storage: StorageProvider) -> Mapping[str, Archive] | Unobserved:
             listed = await self._ask(storage, "archives", storage.list_archives)
@@ -156,7 +164,7 @@ class Observer:
             return {archive.key: Archive(archive.committed) for archive in listed}
 
         lists = await _side_by_side([list_archives(disk) for disk in self._disks])
-        swept = _by_backend(self._platforms.storage, self._disks, lists)
+        swept = _by_backend(self._backends.storage, self._disks, lists)
         looks: dict[UUID, ArchiveLook] = {}
         for workspace in workspaces:
             listed = swept.get(workspace.spec.storage_backend, Unobserved.UNREACHABLE)

@@ -1,11 +1,13 @@
-"""Progress of steps under way: reports in at any rate, at most one write a second for all of them together out."""
+"""Progress of steps under way: reports in at any rate, at most
+one write a second for all of them together out.
+"""
 
 import asyncio
 from uuid import UUID
 
 import structlog
 
-from codehub.core.progress import Progress, measured
+from codehub.core.progress import Progress, calculate_progress
 from codehub.ports.metrics import Metrics, NoMetrics
 from codehub.ports.progress import ProgressMeter
 from codehub.ports.storage import Amount
@@ -43,7 +45,9 @@ class ProgressBoard:
         self._is_set.set()
 
     async def run(self) -> None:
-        """Write what changed, at most once a second, until cancelled. What can't be written is lost, and nobody misses it."""
+        """Write what changed, at most once a second, until cancelled.
+        What can't be written is lost, and nobody misses it.
+        """
         while True:
             await self._is_set.wait()
             await self._clock.sleep(_FIRST_AFTER_S)
@@ -77,4 +81,4 @@ class ProgressBoard:
 
     def _measured(self, meter: ProgressMeter, amount: Amount) -> Progress:
         elapsed_s = self._clock.monotonic() - meter.stage_began
-        return measured(amount.stage, amount.done, amount.total, elapsed_s=elapsed_s)
+        return calculate_progress(amount.stage, amount.done, amount.total, elapsed_s=elapsed_s)

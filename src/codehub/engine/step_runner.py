@@ -1,4 +1,6 @@
-"""The step runner: runs steps in bounded lanes, one per workspace, watches closely what is about to be ready, and wakes the controller."""
+"""The step runner: runs steps in bounded lanes, one per workspace, watches
+closely what is about to be ready, and wakes the controller.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -14,9 +16,9 @@ from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act, Plan
 from codehub.core.transitions import Done, Outcome
 from codehub.core.workspace import Workspace
+from codehub.engine.backends import Backends
 from codehub.engine.execute import LONG_STEPS, Executor, Superseded
 from codehub.engine.observe import Observer
-from codehub.engine.platforms import Platforms
 from codehub.engine.progress import ProgressBoard
 from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeups
@@ -35,11 +37,13 @@ Work = Callable[[], Coroutine[Any, Any, Outcome]]
 
 
 class StepRunner:
-    """Long steps have a lane of their own: however much is archived or restored, a start never waits for it."""
+    """Long steps have a lane of their own: however much is archived or restored, a start never waits for
+    it.
+    """
 
     def __init__(
         self,
-        platforms: Platforms,
+        backends: Backends,
         store: ControllerStore,
         observer: Observer,
         system: System,
@@ -52,7 +56,7 @@ class StepRunner:
         self._system = system
         self._cadence = cadence
         self._wakeups = wakeups
-        self._executor = Executor(platforms, store.holds)
+        self._executor = Executor(backends, store.holds)
         self._metrics = metrics
         self._lanes = {
             "short": asyncio.Semaphore(cadence.short_max),
@@ -62,7 +66,9 @@ class StepRunner:
         self.board = ProgressBoard(store, system.clock, metrics)
 
     def send(self, known: KnownWorkspace, act: Act, observation: Observation, now: datetime) -> None:
-        """Begin the step, unless it is under way, or was done so lately that its effect may not be seen yet."""
+        """Begin the step, unless it is under way, or was done so lately that its effect may not be seen
+        yet.
+        """
         row, op_id = known.row, known.row.status.op_id
         assert op_id is not None
         if known.running_step is not None:
@@ -80,7 +86,9 @@ class StepRunner:
         )
 
     def recall(self, known: KnownWorkspace, planned: Plan) -> None:
-        """Forget what no longer fits: an outcome that is recorded, or a step of an operation that has ended."""
+        """Forget what no longer fits: an outcome that is recorded, or a step of an operation that has
+        ended.
+        """
         status, step = known.row.status, known.running_step
         if status.operation is not Operation.STARTING:
             known.watched_op_id = None
@@ -95,7 +103,9 @@ class StepRunner:
             self._watch(known, known.row)
 
     def let_go(self, known: KnownWorkspace) -> None:
-        """Somebody else handles it by now: what is under way here is cancelled, and what has ended is forgotten."""
+        """Somebody else handles it by now: what is under way here
+        is cancelled, and what has ended is forgotten.
+        """
         _clear(known)
         known.watched_op_id = None
 
@@ -155,7 +165,9 @@ class StepRunner:
         return self._system.clock.monotonic() - attempt.at < self._cadence.active_s
 
     def _watch(self, known: KnownWorkspace, row: Workspace) -> None:
-        """Watch a starting instance closely, so that nobody waits for a tick, until it is ready or its start has ended."""
+        """Watch a starting instance closely, so that nobody waits for
+        a tick, until it is ready or its start has ended.
+        """
         op_id = row.status.op_id
         if op_id is not None and known.watched_op_id != op_id:
             known.watched_op_id = op_id
@@ -181,11 +193,13 @@ class StepRunner:
             known.watched_op_id = None
 
     def _tells_end(self, known: KnownWorkspace, row: Workspace, op_id: UUID, ended: Instance) -> bool:
-        """Have it told as the start's failure how the instance has ended; but first the step before is recorded."""
+        """Have it told as the start's failure how the instance has
+        ended; but first the step before is recorded.
+        """
         if known.running_step is not None:
             return False
         step = RunningStep(Act(Operation.STARTING, Step.START), op_id, self.board.begin(row.id, op_id))
-        self._launch(known, step, partial(self._executor.tell_end, row, ended))
+        self._launch(known, step, partial(self._executor.explain_end, row, ended))
         return True
 
 
@@ -196,7 +210,9 @@ def _has_ended(known: KnownWorkspace, op_id: UUID, act: Act, observation: Observ
 
 
 def _clear(known: KnownWorkspace) -> None:
-    """Forget what has ended or waits for its turn; cancel what is under way, which keeps its place until it has really ended."""
+    """Forget what has ended or waits for its turn; cancel what is under
+    way, which keeps its place until it has really ended.
+    """
     step = known.running_step
     if step is None:
         return

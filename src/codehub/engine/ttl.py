@@ -1,4 +1,6 @@
-"""Time to live: whoever has been idle for long enough gets another wish, through the same service as everybody's."""
+"""Time to live: whoever has been idle for long enough gets
+another wish, through the same service as everybody's.
+"""
 
 from dataclasses import dataclass
 
@@ -17,7 +19,9 @@ class TtlManager:
     service: WorkspaceService
 
     async def run_round(self) -> int:
-        """Run one round and return how many wishes it changed. Whoever is busy just waits for the next round."""
+        """Run one round and return how many wishes it changed. Whoever is busy just waits for the next
+        round.
+        """
         idle = await self.store.load_idle()
         answers = [await self.service.let_sleep(workspace.id, _BY) for workspace in idle.workspaces]
         return sum(isinstance(answer.ruling, Accepted) for answer in answers)

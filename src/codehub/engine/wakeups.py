@@ -1,8 +1,11 @@
-"""The alarm: what wakes the controller before its next tick. Any of it may be missing; the tick comes anyway."""
+"""The alarm: what wakes the controller before its next tick. Any of it may be missing; the tick comes
+anyway.
+"""
 
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 
@@ -20,22 +23,21 @@ class Wakeups:
         self._workspaces: set[UUID] = set()
         self._everyone = False
 
-    def ring(self, workspaces: Collection[UUID]) -> None:
-        """Ask for a look at these; at everyone, if none is named."""
-        self._everyone = self._everyone or not workspaces
+    def ring(self, workspaces: Collection[UUID] = (), *, everyone: bool = False) -> None:
+        """Ask for a look at these, or at everyone. Whoever's row has changed is looked at anyway: the rows
+        themselves tell.
+        """
+        self._everyone = self._everyone or everyone
         self._workspaces.update(workspaces)
         self._event.set()
 
-    def hint(self, workspaces: Collection[UUID]) -> None:
-        """Ask for a look at whoever's row has changed, which the rows themselves tell; at everyone, if none is named."""
-        self._everyone = self._everyone or not workspaces
-        self._event.set()
-
     async def wait(self, seconds: float) -> Wakeup:
-        """Return when it rings. After that long it rings by itself, for everyone; at once if that time is over already, whatever else rings."""
+        """Return when it rings. After that long it rings by itself, for everyone;
+        at once if that time is over already, whatever else rings.
+        """
         if seconds <= 0:
-            self.ring(())
-        late = asyncio.get_running_loop().call_later(seconds, self.ring, ())
+            self.ring(everyone=True)
+        late = asyncio.get_running_loop().call_later(seconds, partial(self.ring, everyone=True))
         try:
             await self._event.wait()
         finally:

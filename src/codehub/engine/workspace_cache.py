@@ -1,4 +1,6 @@
-"""The workspace cache: all that this controller knows of every workspace, kept current by reading only the rows that changed."""
+"""The workspace cache: all that this controller knows of every
+workspace, kept current by reading only the rows that changed.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -37,7 +39,9 @@ class RunningStep:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A step that an actuator has done, as far as it says; it is done again if its effect is not seen after a while."""
+    """A step that an actuator has done, as far as it says; it is
+    done again if its effect is not seen after a while.
+    """
 
     op_id: UUID
     step: Step
@@ -46,11 +50,15 @@ class Attempt:
 
 @dataclass(slots=True)
 class KnownWorkspace:
-    """What this controller knows of one workspace. Only the row is true for others; losing the rest costs time, and nothing else."""
+    """What this controller knows of one workspace. Only the row is true
+    for others; losing the rest costs time, and nothing else.
+    """
 
     row: Workspace
     judged_by: Pair | None = None
-    """What it was last judged by, in whatever pass: not what the last look at everybody saw, which may be older."""
+    """What it was last judged by, in whatever pass: not what the
+    last look at everybody saw, which may be older.
+    """
     next_look: NextLook = NextLook.ON_CHANGE
     issued_op_id: UUID | None = None
     """The last op_id that this process gave it."""
@@ -92,10 +100,14 @@ class WorkspaceCache:
         self.waiting: set[UUID] = set()
         """Whom every pass looks at."""
         self.changed: set[UUID] = set()
-        """Whose rows have changed since they were judged. A pass that fails half way must not be the only one that knew."""
+        """Whose rows have changed since they were judged. A pass that
+        fails half way must not be the only one that knew.
+        """
 
     async def refresh(self) -> datetime:
-        """Take in what changed, and return the database's time. What this controller wrote itself comes back too, and is no news."""
+        """Take in what changed, and return the database's time. What this
+        controller wrote itself comes back too, and is no news.
+        """
         changes = await self._store.changes(self._cursor)
         self.changed |= {row.id for row in changes.workspaces if self._take_in(row)}
         self._cursor = changes.cursor

@@ -117,7 +117,7 @@ class AccessStore(Protocol):
     async def close_session(self, id_sha256: bytes) -> None:
         """End a session, if it is there."""
 
-    async def session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
+    async def use_session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
         """Return whose session this is, if it is live and its user not disabled.
 
         Use is noted, true to a minute, and prolongs it.
@@ -148,7 +148,7 @@ class AccessStore(Protocol):
     async def delete_token(self, token_id: UUID, user_id: UUID) -> None:
         """Delete a user's own token or raise UnknownToken."""
 
-    async def token(self, token_sha256: bytes) -> Person | None:
+    async def use_token(self, token_sha256: bytes) -> Person | None:
         """Return whose token this is, if it has not expired and its user is not disabled.
 
         Use is noted, true to a minute.
@@ -163,7 +163,7 @@ class AccessStore(Protocol):
     async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
         """Return whom these sessions and tokens let in, those of them that still do."""
 
-    async def signing(self) -> SigningKey:
+    async def device_signing_key(self) -> SigningKey:
         """Return the key that signs device cookies, the same for all processes, and the time."""
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:

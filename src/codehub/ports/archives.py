@@ -5,11 +5,13 @@ How it is packed and where it lies is the adapter's.
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
+from codehub.core.messages import Code, Message
 from codehub.core.observation import Archive
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Report, StoredArchive
@@ -29,11 +31,11 @@ class Attribute(StrEnum):
     CAPABILITY = "a capability"
 
 
-class LongerThanSaid(ActionFailed):
+class LongerThanEstimated(ActionFailed):
     """The stream outgrew what its estimate allows for. Written again with a larger one, it fits."""
 
     def __init__(self, size: int) -> None:
-        super().__init__(f"the archive is longer than was to be expected of the home: more than {size} bytes")
+        super().__init__(Message(Code.ARCHIVE_LONGER, {"size": size}))
         self.size = size
 
 
@@ -44,6 +46,23 @@ Estimate = Callable[[], int]
 def unknown_size() -> int:
     """The estimate for a stream that is not large."""
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobGrants:
+    """What a Job that moves one archive's bytes is given. It can do nothing else by it."""
+
+    text: str
+    memory_bytes: int
+    """What the Job may need, whatever the home's size."""
+    directory: str | None = None
+    """What is mounted for it, below the directory that the archives lie in; None: nothing."""
+
+
+# Called with each line that a Job puts out. It must return at once.
+Hear = Callable[[str], None]
+# Runs one Job beside the home, and returns the line that it ended with.
+RunJob = Callable[[JobGrants, Hear], Awaitable[str]]
 
 
 def archive_key(workspace_id: UUID, op_id: UUID) -> str:
@@ -67,7 +86,7 @@ class Archives(Protocol):
         refused: Collection[Attribute] = (),
     ) -> None:
         """Store the stream, read it back, ask `check`, commit. What fails before leaves nothing that counts.
-        Raises LongerThanSaid.
+        Raises LongerThanEstimated.
 
         A file with one of the `refused` attributes, which could not be restored here, is refused by its name.
 
@@ -91,6 +110,19 @@ class Archives(Protocol):
         Each part was checked for what could lead outside before it is yielded, and is good until the next is
         asked for. Close it when done early.
         """
+
+    async def write_by_job(
+        self, key: str, run: RunJob, report: Report, check: Check, *, capacity: int, time_limit_s: int
+    ) -> None:
+        """Do as `write` does, with the bytes moved by a Job that
+        reads the home itself, and never passed on by us.
+
+        `capacity`: how much the home can hold. If it turns out longer, another Job runs. The grants expire
+        soon after the time limit.
+        """
+
+    async def read_by_job(self, key: str, run: RunJob, report: Report, *, time_limit_s: int) -> None:
+        """Have a committed archive unpacked by a Job. Returns when the home is whole and in its place."""
 
     async def head(self, key: str) -> Archive | None:
         """Look at one archive.

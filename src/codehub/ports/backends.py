@@ -1,9 +1,11 @@
-"""What backends answer when they can't do as asked. An outage is not a failure (contract 12), so they are different exceptions."""
+"""What backends answer when they can't do as asked. An outage is not a
+failure (contract 12), so they are different exceptions.
+"""
 
 from collections.abc import Mapping
 
 from codehub.core.errors import ErrorReason
-from codehub.core.messages import Message, verbatim
+from codehub.core.messages import Code, Message, verbatim
 
 
 class BackendUnreachable(Exception):
@@ -15,11 +17,13 @@ class BackendUnreachable(Exception):
 
 
 class MarkMissing(BackendUnreachable):
-    """It answers, but lacks this installation's mark, so that what it lists does not count. Only a person knows whether it is the right one."""
+    """It answers, but lacks this installation's mark, so that what it lists does
+    not count. Only a person knows whether it is the right one.
+    """
 
-    def __init__(self, mark: str) -> None:
-        do = "If it is the right place and its disk is mounted, make it again: codehub adopt-engine"
-        super().__init__(f"{mark} is missing, by which codehub knows where homes are. {do}")
+    def __init__(self, mark: Message) -> None:
+        """Take the name of the mark."""
+        super().__init__(Message(Code.MARK_TO_ADOPT, {"mark": mark}))
         self.mark = mark
 
 
@@ -27,7 +31,9 @@ class ActionFailed(Exception):
     """The backend was reached and refused or failed. The reason says whether trying again makes sense."""
 
     is_engines_own = False
-    """Whether the engine itself failed, and not what was asked of it: it may be well again soon, however often it was asked."""
+    """Whether the engine itself failed, and not what was asked of it:
+    it may be well again soon, however often it was asked.
+    """
 
     def __init__(
         self,

@@ -10,10 +10,15 @@ from codehub.ports.storage import Home
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """What an instance has in memory now, and the processor time that it has taken so far."""
+    """What an instance has in memory now, and what it takes of processors: a platform tells one or the
+    other.
+    """
 
     memory_mb: int
-    cpu_s: float
+    cpu_s: float | None = None
+    """The time that it has taken so far."""
+    cpu: float | None = None
+    """How many it has kept busy lately."""
 
 
 class Disk(Protocol):

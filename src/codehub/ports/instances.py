@@ -23,6 +23,8 @@ class InstanceSpec:
     image_ref: str
     ide: str
     resources: Resources
+    environment: tuple[tuple[str, str], ...] = ()
+    """What its IDE has in its environment beside what each has."""
 
 
 @dataclass(frozen=True, slots=True)

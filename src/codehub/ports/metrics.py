@@ -34,6 +34,9 @@ class Metrics(Protocol):
     def count_cut_off_stream(self) -> None:
         """A stream was ended because its reader was too slow."""
 
+    def count_page(self, outcome: str) -> None:
+        """A page of an IDE went by: the script is in it (`inserted`), or why not."""
+
     def render(self, phases: Mapping[Phase, int]) -> bytes:
         """Return everything as text for a scraper, with how many workspaces are in each phase."""
 
@@ -58,6 +61,8 @@ class NoMetrics:
     def set_streams(self, count: int) -> None: ...
 
     def count_cut_off_stream(self) -> None: ...
+
+    def count_page(self, outcome: str) -> None: ...
 
     def render(self, phases: Mapping[Phase, int]) -> bytes:
         del phases

@@ -1,4 +1,6 @@
-"""A progress meter: who does a step sets it, at any rate; who writes it down reads it when it likes. Nobody is called."""
+"""A progress meter: who does a step sets it, at any rate; who
+writes it down reads it when it likes. Nobody is called.
+"""
 
 import asyncio
 from dataclasses import dataclass

@@ -14,9 +14,9 @@ from codehub.ports.store import LoadedWorkspaces
 
 
 class Credential(NamedTuple):
-    """What a request shows: the session cookie's value, or the token after `Bearer`."""
+    """What a request shows: the value of the session's or a door's cookie, or a token."""
 
-    kind: Literal["session", "token"]
+    kind: Literal["session", "token", "door"]
     secret: bytes
 
 

@@ -62,6 +62,14 @@ class PlacesInUse:
     homes: frozenset[StorageBackend]
 
 
+class HistoryChanged(Exception):
+    """The database's history is not the one that was read from:
+    after a fail-over what was written last may be gone.
+
+    Whoever remembers anything begins anew.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """Rows that changed since the last look, the database's time, and what to ask the next look with."""
@@ -199,7 +207,7 @@ class ControllerStore(Protocol):
     async def changes(self, cursor: str | None) -> Changes:
         """Return every row that was written since the look which gave this cursor (None: all rows).
 
-        None is missed, some may repeat.
+        None is missed, some may repeat. Raises HistoryChanged.
         """
 
     async def holds(self, workspace_id: UUID, op_id: UUID) -> datetime | None:
@@ -342,7 +350,7 @@ class ApiStore(Protocol):
     async def feed_position(self, seq: int) -> Position | None:
         """Return the position right after this event; None if it is not in the history (any more)."""
 
-    async def moving(self) -> Sequence[WorkspaceProgress]:
+    async def all_progress(self) -> Sequence[WorkspaceProgress]:
         """Return every workspace whose bytes move."""
 
     async def sleeping_soon(self, within: timedelta) -> Sequence[Workspace]:

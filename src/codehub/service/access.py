@@ -83,10 +83,10 @@ class AccessService:
         if bearer is not None:
             if not bearer.startswith(TOKEN_PREFIX) or len(bearer) > _KEY_LENGTH_MAX:
                 return None
-            return await self._store.token(sha256(bearer))
+            return await self._store.use_token(sha256(bearer))
         if not cookie or len(cookie) > _KEY_LENGTH_MAX:
             return None
-        return await self._store.session(sha256(cookie), lasts=SESSION_LASTS)
+        return await self._store.use_session(sha256(cookie), lasts=SESSION_LASTS)
 
     # Sessions
 
@@ -99,7 +99,7 @@ class AccessService:
         """
         sent_device = await self._read_device(device, username)
         with self._password_queue.enter(is_known=sent_device is not None):
-            signing = await self._store.signing()
+            signing = await self._store.device_signing_key()
             known_device = (
                 sent_device if sent_device is not None and sent_device.is_known(signing.now) else None
             )
@@ -139,7 +139,7 @@ class AccessService:
         if not secret or len(secret) > _KEY_LENGTH_MAX:
             return None
         if self._device_key is None:
-            self._device_key = (await self._store.signing()).key
+            self._device_key = (await self._store.device_signing_key()).key
         return read_device(secret, username, self._device_key)
 
     async def logout(self, person: Person) -> None:
@@ -162,7 +162,9 @@ class AccessService:
         username = person.user.username
         sent_device = await self._read_device(device, username)
         with self._password_queue.enter(is_known=True):
-            is_known = sent_device is not None and sent_device.is_known((await self._store.signing()).now)
+            is_known = sent_device is not None and sent_device.is_known(
+                (await self._store.device_signing_key()).now
+            )
             throttles = login_throttles(
                 username, address, sent_device.id if sent_device and is_known else None
             )

@@ -13,9 +13,6 @@ class PasswordQueueFull(Exception):
 
     retry_after_s = 2
 
-    def __init__(self) -> None:
-        super().__init__("Too many people are signing in right now.")
-
 
 class PasswordQueue:
     def __init__(self) -> None:

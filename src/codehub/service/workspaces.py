@@ -1,6 +1,8 @@
-"""Requests on workspaces: who asks for what in, one ruling and the workspace after it out. The API, the dashboard and the proxy ask here.
+"""Requests on workspaces: who asks for what in, one ruling and the workspace
+after it out. The API, the dashboard and the proxy ask here.
 
-Who may is decided once, by `core/permissions.py`, on the same row that is ruled on: under its lock where something is asked for.
+Who may is decided once, by `core/permissions.py`, on the same row that
+is ruled on: under its lock where something is asked for.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -70,7 +72,9 @@ class WorkspaceService:
     async def create(
         self, workspace_id: UUID, spec: Spec, by: By, key: Key | None = None
     ) -> Workspace | Refused:
-        """Make a workspace with its wish. At a limit or above a ceiling nothing is made. Raises NameTaken, or KeyReused."""
+        """Make a workspace with its wish. At a limit or above a
+        ceiling nothing is made. Raises NameTaken, or KeyReused.
+        """
         if (above := refuse_spec(self._ceilings, spec)) is not None:
             return above
         wish = recorded_wish(spec.storage_backend, spec.desired_state)
@@ -108,7 +112,9 @@ class WorkspaceService:
         return await self._amend(workspace_id, by, rule)
 
     async def wake(self, workspace_id: UUID, by: By) -> Ruled:
-        """Wish that it runs because somebody visits it, within the limits. Nothing that is under way is given up or hurried."""
+        """Wish that it runs because somebody visits it, within the
+        limits. Nothing that is under way is given up or hurried.
+        """
         rule = partial(rule_wish, wanted=DesiredState.RUNNING, is_automatic=True)
         return await self._amend_counted(workspace_id, by, rule)
 
@@ -131,7 +137,7 @@ class WorkspaceService:
     async def undelete(self, workspace_id: UUID, by: By) -> Ruled:
         """Undo a deletion, if its owner may have one more. Raises NameTaken when its name was given away."""
         amendment = partial(undelete_within_ceilings, by=by, ceilings=self._ceilings)
-        with _denials():
+        with denials():
             return await self._store.amend_counted(workspace_id, amendment)
 
     async def forget(self, workspace_id: UUID, by: By) -> Ruled:
@@ -160,17 +166,17 @@ class WorkspaceService:
         admins_only: bool = False,
     ) -> Ruled:
         amendment = partial(amend, rule=rule, by=by, even_deleted=even_deleted, admins_only=admins_only)
-        with _denials():
+        with denials():
             return await self._store.amend(workspace_id, amendment)
 
     async def _amend_counted(self, workspace_id: UUID, by: By, rule: Rule) -> Ruled:
         amendment = partial(amend_within_limits, rule=rule, by=by, limits=self._limits)
-        with _denials():
+        with denials():
             return await self._store.amend_counted(workspace_id, amendment)
 
 
 @contextmanager
-def _denials() -> Iterator[None]:
+def denials() -> Iterator[None]:
     """Raise what a denial means to whoever asks."""
     try:
         yield

@@ -1,4 +1,6 @@
-"""Text for people: a language, a key and its facts in, a sentence out. Decides nothing; the sentences stand in `languages/`."""
+"""Text for people: a language, a key and its facts in, a sentence
+out. Decides nothing; the sentences stand in `languages/`.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -35,7 +37,9 @@ def section(language: str, name: str) -> Mapping[str, str]:
 
 
 def text(language: str, key: str, **facts: object) -> str:
-    """Return the text with the facts of the case. A key that is not there is a mistake of ours, and raises."""
+    """Return the text with the facts of the case. A key that is not there is a mistake of ours, and
+    raises.
+    """
     template = texts(language)[key]
     return template.format(**facts) if facts else template
 

@@ -6,7 +6,9 @@ _READ_MAX = 32
 
 
 def preferred_language(accept_language: str) -> str:
-    """Return the language that the browser names with the highest weight, the first of several, among the first it names."""
+    """Return the language that the browser names with the highest
+    weight, the first of several, among the first it names.
+    """
     best, best_weight = DEFAULT, 0.0
     for entry in accept_language.split(",", _READ_MAX)[:_READ_MAX]:
         tag, _, parameter = entry.strip().partition(";")

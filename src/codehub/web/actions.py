@@ -1,4 +1,6 @@
-"""What each action of a workspace is called with: its request to the API, its form on the dashboard, its command. The one table."""
+"""What each action of a workspace is called with: its request to the
+API, its form on the dashboard, its command. The one table.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

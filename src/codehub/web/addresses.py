@@ -1,6 +1,8 @@
-"""Who is at the other end: the peer, or what a configured proxy says of it. Nobody else's word counts (security 5).
+"""Who is at the other end: the peer, or what a configured proxy
+says of it. Nobody else's word counts (security 5).
 
-Whoever has no address came through our own socket: that is the edge, which names its peer as the last hop, and nobody else can.
+Whoever has no address came through our own socket: that is the edge,
+which names its peer as the last hop, and nobody else can.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,12 @@
-"""codehub's own cookies: which names are ours, which one counts, and a session's word in and out (wire.md). Two of the one that counts are refused.
+"""codehub's own cookies: which names are ours, which one counts, and a session's
+word in and out (wire.md). Two of the one that counts are refused.
 
-Under https the name begins with `__Host-`: a browser takes such a cookie from this very host alone, so no sibling (`Domain=`) can toss one
-in. The plain name means nothing there, or what a sibling set once would count for ever.
+Under https the name begins with `__Host-`: a browser takes such a cookie from this
+very host alone, so no sibling (`Domain=`) can toss one in. The plain name means
+nothing there, or what a sibling set once would count for ever.
+
+At a workspace's own origin both names begin so, and are for https alone: there
+is no other scheme, but on this very machine, where browsers take them all the same.
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +22,12 @@ _LANGUAGE = "codehub_language"
 _YEAR_S = 365 * 86_400
 _HOST_ONLY = "__Host-"
 _NAMES = (_SESSION, _DEVICE, _LANGUAGE)
-OWN_NAMES = frozenset({*_NAMES, *(_HOST_ONLY + name for name in _NAMES)})
+DOOR = _HOST_ONLY + "codehub_door"
+"""What lets a browser into one workspace, at its own origin."""
+PRE = _HOST_ONLY + "codehub_pre"
+"""What a browser is known by there that was sent for a door's code."""
+_PRE_LASTS_S = 120
+OWN_NAMES = frozenset({*_NAMES, *(_HOST_ONLY + name for name in _NAMES), DOOR, PRE})
 """No workspace is sent one of these, and none can set one, whichever of them counts."""
 
 
@@ -44,7 +54,9 @@ def session_cookie(base_url: str, word: str | None) -> str:
 
 
 def session_word(cookies: str, name: str) -> str | None:
-    """Return the word of the session among the cookies that were sent, if there is one. Raises SeveralSessions."""
+    """Return the word of the session among the cookies that were
+    sent, if there is one. Raises SeveralSessions.
+    """
     if name not in cookies:
         return None
     pairs = (pair.partition("=") for pair in cookies.split(";"))
@@ -61,6 +73,19 @@ def sent_session(request: "HTTPConnection", base_url: str) -> str | None:
     )
 
 
+def door_cookie(word: str) -> str:
+    """Return the header that gives a browser its door's word. It is gone with the browser, or with the
+    session.
+    """
+    return f"{DOOR}={word}; Path=/; HttpOnly; SameSite=Lax; Secure"
+
+
+def pre_cookie(word: str | None) -> str:
+    """Return the header that gives a browser a word to come back from the hub with. No word ends it."""
+    lasts_s = _PRE_LASTS_S if word else 0
+    return f"{PRE}={word or ''}; Max-Age={lasts_s}; Path=/; HttpOnly; SameSite=Lax; Secure"
+
+
 def device_cookie(base_url: str, word: str) -> str:
     """Return the header by which a browser is known when it signs in the next time. It opens nothing."""
     secure = is_secure(base_url)
@@ -69,7 +94,9 @@ def device_cookie(base_url: str, word: str) -> str:
 
 
 def sent_device(request: "HTTPConnection", base_url: str) -> str | None:
-    """Return the device's word that a request was sent with. Of several none counts, as if there were none."""
+    """Return the device's word that a request was sent with. Of several none counts, as if there were
+    none.
+    """
     name = _HOST_ONLY + _DEVICE if is_secure(base_url) else _DEVICE
     try:
         return session_word("; ".join(request.headers.getlist("cookie")), name)
@@ -78,14 +105,18 @@ def sent_device(request: "HTTPConnection", base_url: str) -> str | None:
 
 
 def language_cookie(base_url: str, language: str | None) -> str:
-    """Return the header by which a browser is spoken to in this language. None ends it: the browser's own counts again."""
+    """Return the header by which a browser is spoken to in this
+    language. None ends it: the browser's own counts again.
+    """
     secure = is_secure(base_url)
     name, lasts_s = _HOST_ONLY + _LANGUAGE if secure else _LANGUAGE, 0 if language is None else _YEAR_S
     return f"{name}={language or ''}; Max-Age={lasts_s}; Path=/; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"
 
 
 def sent_language(request: "HTTPConnection", base_url: str) -> str | None:
-    """Return the language that somebody chose in this browser. Of several none counts, as if there were none."""
+    """Return the language that somebody chose in this browser. Of several none counts, as if there were
+    none.
+    """
     return language_among("; ".join(request.headers.getlist("cookie")), secure=is_secure(base_url))
 
 

@@ -1,4 +1,5 @@
-"""Text for what the core decides: its values in, a sentence of the catalogue out, in the language that is asked for.
+"""Text for what the core decides: its values in, a sentence of
+the catalogue out, in the language that is asked for.
 
 Texts speak of homes and IDEs where the core speaks of volumes and instances.
 """
@@ -10,7 +11,11 @@ from codehub.core.explain import Ask, Waiting, WaitsFor
 from codehub.core.messages import Message
 from codehub.core.operations import Operation
 from codehub.core.plan import Why
+from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.text import section, text
+
+# A number of nodes that some texts have a form of their own for.
+_FORMS = {"1": "one", "?": "unknown"}
 
 
 def trouble_text(reason: ErrorReason, language: str) -> str:
@@ -48,12 +53,21 @@ def waiting_text(waiting: Waiting, language: str) -> str:
 
 def message_text(message: Message, language: str) -> str:
     """Return what is told, with its facts. A code that only a newer codehub knows is shown as it is."""
-    template = section(language, "reason").get(message.code)
+    templates = section(language, "reason")
+    form = _FORMS.get(str(message.facts.get("nodes")))
+    template = templates.get(f"{message.code}.{form}", templates.get(message.code))
     if template is None:
         return str(message)
     if not message.facts:
         return template
     return template.format(**{name: _fact(value, language) for name, value in message.facts.items()})
+
+
+def failure_text(failure: Exception, language: str) -> str:
+    """Return what a backend's failure says; of any other exception, what it says itself."""
+    if isinstance(failure, ActionFailed | BackendUnreachable):
+        return message_text(failure.message, language)
+    return str(failure)
 
 
 def _fact(value: Any, language: str) -> str:

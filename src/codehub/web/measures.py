@@ -23,7 +23,9 @@ def span(seconds: float, language: str) -> str:
 
 
 def left(at: datetime, now: datetime, language: str) -> str:
-    """Return how long it is until then. One unit would hide much of a day or an hour, so these come with the next smaller one."""
+    """Return how long it is until then. One unit would hide much of a
+    day or an hour, so these come with the next smaller one.
+    """
     seconds = max((at - now).total_seconds(), 0)
     length, least = (_DAY_S, _HOUR_S) if seconds >= _DAY_S else (_HOUR_S, _MINUTE_S)
     rest = seconds % length
@@ -42,7 +44,9 @@ def relative(at: datetime, now: datetime, language: str) -> str:
 
 
 def _nearest(seconds: float) -> float:
-    """Return a length of time as so many of its largest unit as it is nearest to: a week that began a second ago still is a week."""
+    """Return a length of time as so many of its largest unit as it is
+    nearest to: a week that began a second ago still is a week.
+    """
     smaller = (_HOUR_S, _MINUTE_S, 1, 1)
     for (_unit, length), less in zip(_UNITS, smaller, strict=True):
         if seconds + less / 2 >= length:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState
 from codehub.core.workspace import SETTINGS, InstanceBackend, Resources, Spec, StorageBackend, home_key
 from codehub.web.dependencies import Defaults, Dependencies
@@ -15,7 +16,7 @@ _NEEDED = frozenset({"image_ref", "ide"})  # null means the installation's; else
 class NotHere(Exception):
     """This installation does not have what was asked for. Its text says what it has."""
 
-    def __init__(self, field: str, problem: str) -> None:
+    def __init__(self, field: str, problem: Message) -> None:
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
@@ -49,7 +50,7 @@ def _settings(body: WorkspaceBody, defaults: Defaults) -> dict[str, Any]:
 def refuse_missing_ide(ide: str, parts: Dependencies) -> None:
     """Raise NotHere for an IDE that nothing serves here: such a workspace could only end in ERROR."""
     if parts.ides and ide not in parts.ides:
-        raise NotHere("ide", f"{ide} is not there; there is {', '.join(parts.ides)}")
+        raise NotHere("ide", Message(Code.IDE_NOT_HERE, {"ide": ide, "offered": list(parts.ides)}))
 
 
 def _homes(
@@ -58,12 +59,22 @@ def _homes(
     """Return what holds the home, if this installation has both backends and they fit."""
     fitting = parts.homes.get(instance, ())
     if not fitting:
-        known = ", ".join(parts.homes)
-        raise NotHere("instance_backend", f"{instance} is not set up here; there is {known}")
+        raise NotHere(
+            "instance_backend",
+            Message(
+                Code.BACKEND_NOT_HERE,
+                {"backend": str(instance), "offered": [str(each) for each in parts.homes]},
+            ),
+        )
     if body.storage_backend is None:
         return defaults.storage_backend if defaults.storage_backend in fitting else fitting[0]
     if body.storage_backend not in fitting:
-        raise NotHere("storage_backend", f"with {instance} it must be {' or '.join(fitting)}")
+        raise NotHere(
+            "storage_backend",
+            Message(
+                Code.HOMES_NOT_HERE, {"backend": str(instance), "offered": [str(each) for each in fitting]}
+            ),
+        )
     return body.storage_backend
 
 

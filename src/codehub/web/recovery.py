@@ -1,4 +1,6 @@
-"""A recovery as people ask for it, on whichever face: what was ticked in, what the service is asked for and what the history says out."""
+"""A recovery as people ask for it, on whichever face: what was ticked in,
+what the service is asked for and what the history says out.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,9 +26,17 @@ class Recovery:
         return Message(Code.ASKED_TO_ACCEPT_LOSS if self.accept_loss else _CHOSEN[self.choice])
 
 
+class SeveralWays(Exception):
+    """More than one way to go on was asked for: they exclude each other."""
+
+    problem = Message(Code.ONE_WAY_ON)
+
+
 def recovery(*, accept_loss: bool, take: Literal["newest"] | None, adopt: bool) -> Recovery:
-    """Return what is asked for. Raises ValueError if that is more than one thing: they exclude each other."""
+    """Return what is asked for. Raises SeveralWays if that is more than one thing: they exclude each
+    other.
+    """
     if accept_loss + (take is not None) + adopt > 1:
-        raise ValueError("choose one of accept_loss, take and adopt: each is another way to go on")
+        raise SeveralWays
     choice = RecoverChoice.ADOPT if adopt else None
     return Recovery(accept_loss, choice if take is None else RecoverChoice(take))

@@ -1,18 +1,23 @@
-"""What may come in, checked, whichever face it comes to: the shapes of wire.md's requests. Unknown fields are refused."""
+"""What may come in, checked, whichever face it comes to: the
+shapes of wire.md's requests. Unknown fields are refused.
+"""
 
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from codehub.core.access import PASSWORD_LENGTH_MIN, USERNAME, Role, Scope, is_username
 from codehub.core.operations import DesiredState
+from codehub.core.visibility import Visibility
 from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, StorageBackend
 from codehub.settings import Ide
 from codehub.validation_messages import PASSWORD_LENGTH_MAX
 
 _INT32_MAX = 2_147_483_647
-# Unicode's Bidi_Control: what follows one is shown in another order than it is stored in, and a name can pass for another.
+# Unicode's Bidi_Control: what follows one is shown in another order
+# than it is stored in, and a name can pass for another.
 _BIDI = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _UNSEEN = rf"\x80-\x9f{_BIDI}"
 _OF_ONE_LINE = rf"\x00-\x1f\x7f\u2028\u2029{_UNSEEN}"
@@ -20,33 +25,37 @@ _OF_ONE_LINE = rf"\x00-\x1f\x7f\u2028\u2029{_UNSEEN}"
 
 def _storable(text: str) -> str:
     if "\0" in text:
-        raise ValueError("it contains a NUL character")
+        raise PydanticCustomError("nul", "NUL")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("it contains half of a character (a lone surrogate)") from None
+        raise PydanticCustomError("string_unicode", "lone surrogate") from None
     return text
+
+
+def _control_character(character: str) -> PydanticCustomError:
+    return PydanticCustomError("control", "control character", {"character": f"U+{ord(character):04X}"})
 
 
 def _shown_as_it_is(text: str) -> str:
     match = re.search(f"[{_UNSEEN}]", text)
     if match:
-        raise ValueError(f"it contains a control character, U+{ord(match[0]):04X}")
+        raise _control_character(match[0])
     return _storable(text)
 
 
 def _one_line(text: str) -> str:
     match = re.search(f"[{_OF_ONE_LINE}]", text)
     if match:
-        raise ValueError(f"it contains a control character, U+{ord(match[0]):04X}")
+        raise _control_character(match[0])
     if not text.strip():
-        raise ValueError("it is empty")
+        raise PydanticCustomError("empty", "empty")
     return _storable(text)
 
 
 def _person_s_name(text: str) -> str:
     if not is_username(text):
-        raise ValueError("this word has a meaning of its own")
+        raise PydanticCustomError("reserved", "reserved")
     return text
 
 
@@ -55,19 +64,19 @@ def _whole(value: object) -> object:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise ValueError("it must be a whole number")
+        raise PydanticCustomError("whole", "no whole number")
     return value
 
 
-def _shown(pattern: str) -> Any:
+def _schema_pattern(pattern: str) -> Any:
     """A pattern for the document alone: the validator beside it gives the better words."""
     return {"pattern": pattern}
 
 
-_NO_NUL = _shown(r"^[^\x00]*$")
-_LINE = _shown(rf"^[^{_OF_ONE_LINE}]*[^{_OF_ONE_LINE}\s][^{_OF_ONE_LINE}]*$")
-_ABOUT = _shown(rf"^[^\x00{_UNSEEN}]*$")
-_NAME_OF_PERSON = _shown(rf"^(?!([Mm][Ee]|[Aa][Ll][Ll])$){USERNAME}$")
+_NO_NUL = _schema_pattern(r"^[^\x00]*$")
+_LINE = _schema_pattern(rf"^[^{_OF_ONE_LINE}]*[^{_OF_ONE_LINE}\s][^{_OF_ONE_LINE}]*$")
+_ABOUT = _schema_pattern(rf"^[^\x00{_UNSEEN}]*$")
+_NAME_OF_PERSON = _schema_pattern(rf"^(?!([Mm][Ee]|[Aa][Ll][Ll])$){USERNAME}$")
 Text = Annotated[str, Field(max_length=10_000, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
 About = Annotated[str, Field(max_length=10_000, json_schema_extra=_ABOUT), AfterValidator(_shown_as_it_is)]
 """It stands on one line beside others' in lists."""
@@ -143,6 +152,7 @@ class WorkspaceBody(Body):
     image_ref: ImageRef | None = None
     ide: Ide | None = None
     resources: ResourcesBody | None = None
+    tab_script: Annotated[bool, Field(strict=True)] = True
     instance_backend: InstanceBackend | None = None
     storage_backend: StorageBackend | None = None
     standby_ttl_seconds: StandbyTtl = Field(default_factory=_nothing)
@@ -161,6 +171,7 @@ class WorkspacePatch(Body):
     image_ref: ImageRef = Field(default_factory=str)
     ide: Ide = Field(default_factory=lambda: Ide("http"))
     resources: ResourcesBody = Field(default_factory=ResourcesBody)
+    tab_script: Annotated[bool, Field(strict=True)] = Field(default_factory=bool)
     standby_ttl_seconds: StandbyTtl = Field(default_factory=_nothing)
     archive_ttl_seconds: ArchiveTtl = Field(default_factory=_nothing)
     desired_state: DesiredState = Field(default_factory=lambda: DesiredState.RUNNING)
@@ -184,6 +195,11 @@ class RecoverBody(Body):
     accept_loss: Annotated[bool, Field(strict=True)] = False
     take: Literal["newest"] | None = None
     adopt: Annotated[bool, Field(strict=True)] = False
+
+
+class PortBody(Body):
+    visibility: Visibility
+    expires_at: AwareDatetime | None = None
 
 
 class KeepAwakeBody(Body):

@@ -1,4 +1,6 @@
-"""The look that all of codehub's own pages share, the dashboard's and the proxy's: colours and type, as a style sheet."""
+"""The look that all of codehub's own pages share, the dashboard's
+and the proxy's: colours and type, as a style sheet.
+"""
 
 from importlib.resources import files
 

@@ -87,7 +87,7 @@ async def test_the_last_use_of_a_key_is_true_to_a_minute_and_no_write_per_use(
     token = (await make_token(access, user_id, asked_by=session))[1]
 
     async def used() -> dict[str, datetime | None]:
-        assert await access.token(token) is not None
+        assert await access.use_token(token) is not None
         assert await person_of(access, session) is not None
         return {key.kind: key.last_used_at for key in await access.keys(user_id)}
 

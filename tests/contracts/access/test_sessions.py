@@ -1,4 +1,6 @@
-"""The contract of access, sessions: opened by the password that is stored now, prolonged by use, ended with it."""
+"""The contract of access, sessions: opened by the password
+that is stored now, prolonged by use, ended with it.
+"""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -65,13 +67,13 @@ async def test_a_new_password_and_disabling_end_sessions_and_tokens_but_the_key_
     assert await person_of(access, ended) is None
     assert (await person_of(access, kept) is None) is bool(change.disabled)
     assert await person_of(access, others) is not None
-    assert [await access.token(key) is None for key in tokens] == [True, False]
+    assert [await access.use_token(key) is None for key in tokens] == [True, False]
     if change.disabled:
         await access.amend_user(user_id, Amendment(disabled=False))
-    assert await access.token(tokens[0]) is None, "what has ended comes back by nothing"
+    assert await access.use_token(tokens[0]) is None, "what has ended comes back by nothing"
     kept_token = (await make_token(access, other))[1]
     await access.amend_user(other, Amendment(password_hash=OTHER_HASH), keep_key=kept_token)
-    assert (await access.token(kept_token) is None, await person_of(access, others)) == (False, None)
+    assert (await access.use_token(kept_token) is None, await person_of(access, others)) == (False, None)
 
 
 async def test_no_session_is_opened_by_a_password_that_was_changed_while_it_was_looked_at(

@@ -58,7 +58,7 @@ async def test_failures_are_forgotten_after_a_while(access: AccessStore, age: Ag
 
 
 async def test_devices_are_signed_with_one_key_that_stays(access: AccessStore) -> None:
-    first, second = await access.signing(), await access.signing()
+    first, second = await access.device_signing_key(), await access.device_signing_key()
     assert (len(first.key), first.key, first.now <= second.now) == (32, second.key, True)
 
 

@@ -13,10 +13,10 @@ from codehub.ports.access import AccessStore, Amendment, UnknownToken
 async def test_a_token_says_who_it_is_and_what_it_opens(access: AccessStore, scope: Scope) -> None:
     user_id = await add_user(access)
     _token_id, key = await make_token(access, user_id, scope=scope)
-    person = await access.token(key)
+    person = await access.use_token(key)
     assert person is not None
     assert (person.id, person.scope, person.is_token) == (user_id, scope, True)
-    assert await access.token(new_key()) is None
+    assert await access.use_token(new_key()) is None
     (listed,) = await access.tokens(user_id)
     assert listed.last_used_at is not None
 
@@ -25,15 +25,15 @@ async def test_a_token_that_has_expired_or_whose_user_is_disabled_opens_nothing(
     user_id = await add_user(access)
     _expired_id, expired = await make_token(access, user_id, timedelta(0))
     token_id, live = await make_token(access, user_id, LASTS)
-    assert await access.token(expired) is None
-    person = await access.token(live)
+    assert await access.use_token(expired) is None
+    person = await access.use_token(live)
     assert person is not None
     assert [person.expires_at] == [
         token.expires_at for token in await access.tokens(user_id) if token.id == token_id
     ]
     assert len(await access.tokens(user_id)) == 2
     await access.amend_user(user_id, Amendment(disabled=True))
-    assert await access.token(live) is None
+    assert await access.use_token(live) is None
 
 
 async def test_only_one_s_own_token_can_be_deleted(access: AccessStore) -> None:
@@ -42,6 +42,6 @@ async def test_only_one_s_own_token_can_be_deleted(access: AccessStore) -> None:
     with pytest.raises(UnknownToken):
         await access.delete_token(token_id, other)
     await access.delete_token(token_id, user_id)
-    assert await access.token(key) is None
+    assert await access.use_token(key) is None
     with pytest.raises(UnknownToken):
         await access.delete_token(token_id, user_id)

@@ -31,7 +31,9 @@ async def test_a_volume_whose_identity_is_lost_is_adopted_with_its_files(
 async def test_a_volume_whose_identity_is_lost_goes_only_by_what_it_bears(
     storage: Storage, home: Home, call: str
 ) -> None:
-    """Nothing else tells it from half a volume: a call that comes late, or for an older row, must not take its files."""
+    """Nothing else tells it from half a volume: a call that comes
+    late, or for an older row, must not take its files.
+    """
     provider, lost = storage.provider, await fill_home(storage, home)
     key = await provider.create_empty_archive(home, uuid4(), granted)
     storage.lose_identity(home)

@@ -64,7 +64,7 @@ async def test_the_archives_of_a_workspace_are_listed_with_the_database_s_time_o
     older = await provider.create_empty_archive(home, uuid4(), committed_after(60))
     volume_id = await fill_home(storage, home)
     newer = await provider.archive(home, volume_id, uuid4(), unheard, committed_after(-60))
-    with pytest.raises(ActionFailed, match="taken over"):
+    with pytest.raises(ActionFailed, match="ArchiveOvertaken"):
         await provider.create_empty_archive(home, half := uuid4(), denied)
     await provider.create_empty_archive(new_home(), uuid4(), granted)
     listed = {each.key: each for each in await provider.list_archives_of(home.workspace_id)}

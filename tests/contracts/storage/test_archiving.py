@@ -79,7 +79,7 @@ async def test_an_archive_whose_meta_was_cut_does_not_count_and_is_written_again
     with pytest.raises(ActionFailed) as failed:
         await restore_home(storage, home, key)
     assert failed.value.reason is ErrorReason.ARCHIVE_CORRUPTED
-    with pytest.raises(ActionFailed, match="taken over"):
+    with pytest.raises(ActionFailed, match="ArchiveOvertaken"):
         await storage.provider.archive(home, volume_id, op_id, unheard, denied)
     storage.write(home, {"new": b"new"})
     assert await storage.provider.archive(home, volume_id, op_id, unheard, granted) == key
@@ -102,7 +102,7 @@ async def test_an_archive_is_not_committed_once_the_operation_was_taken_over(
     storage: Storage, home: Home
 ) -> None:
     volume_id, op_id = await fill_home(storage, home), uuid4()
-    with pytest.raises(ActionFailed, match="taken over"):
+    with pytest.raises(ActionFailed, match="ArchiveOvertaken"):
         await storage.provider.archive(home, volume_id, op_id, unheard, denied)
     archive = await storage.provider.head_archive(f"{home.workspace_id}/{op_id}/home.tar.zst")
     assert archive is None or not archive.committed
@@ -152,7 +152,7 @@ async def test_an_empty_archive_of_an_operation_that_was_taken_over_does_not_cou
     storage: Storage, home: Home
 ) -> None:
     op_id = uuid4()
-    with pytest.raises(ActionFailed, match="taken over"):
+    with pytest.raises(ActionFailed, match="ArchiveOvertaken"):
         await storage.provider.create_empty_archive(home, op_id, denied)
     (archive,) = await storage.provider.list_archives()
     assert not archive.committed

@@ -39,7 +39,7 @@ async def test_a_copy_for_an_operation_that_was_taken_over_does_not_count(
     storage: Storage, home: Home
 ) -> None:
     key, op_id = await archive_home(storage, home, FILES), uuid4()
-    with pytest.raises(ActionFailed, match="taken over"):
+    with pytest.raises(ActionFailed, match="ArchiveOvertaken"):
         await storage.provider.copy_archive(home, key, op_id, unheard, denied)
     archive = await storage.provider.head_archive(f"{home.workspace_id}/{op_id}/home.tar.zst")
     assert archive is None or not archive.committed

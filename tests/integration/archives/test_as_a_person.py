@@ -1,4 +1,6 @@
-"""codehub without root: a home comes back whatever modes its files have, and what could not come back is not archived."""
+"""codehub without root: a home comes back whatever modes its files
+have, and what could not come back is not archived.
+"""
 
 import errno
 import os
@@ -130,7 +132,7 @@ async def test_any_home_comes_back_as_it_was(
 async def test_another_filesystem_is_seen_in_the_sandbox_too(overriding: OnThisMachine) -> None:
     home, volume_id = await prepared(overriding, closed)
     with mounted(overriding.path(home) / "secrets" / "more"), as_person():
-        with pytest.raises(ActionFailed, match="'secrets/more' is another filesystem"):
+        with pytest.raises(ActionFailed, match="OtherFilesystem path='secrets/more'"):
             await overriding.provider.archive(home, volume_id, uuid4(), unheard, granted)
         assert not await overriding.provider.has_archives(home.workspace_id)
 
@@ -218,9 +220,9 @@ async def test_what_is_forbidden_below_a_root_that_is_there_is_a_refusal_and_no_
     users, workspaces = machine.root / "users", machine.path(home).parents[1]
     with as_person():
         workspaces.chmod(0)
-        with pytest.raises(ActionFailed, match="can't be used"):
+        with pytest.raises(ActionFailed, match="PathUnusable"):
             await machine.provider.provision(home)
-        with pytest.raises(ActionFailed, match="can't be used"):
+        with pytest.raises(ActionFailed, match="PathUnusable"):
             await machine.local.locate(home)
         with pytest.raises(BackendUnreachable):
             await machine.provider.list_volumes()  # or it would have to leave one out
@@ -244,11 +246,20 @@ async def test_a_root_that_goes_while_a_home_is_made_is_an_outage(
         await machine.provider.provision(new_home())
 
 
+def read_only_directory_with_an_attribute(home: Path) -> None:
+    (home / "download").mkdir()
+    os.setxattr(home / "download", "user.xdg.origin.url", b"https://example.org")
+    (home / "download").chmod(0o555)
+
+
 @pytest.mark.usefixtures("without_overriding")
-async def test_what_could_not_be_restored_is_not_archived(machine: OnThisMachine) -> None:
-    home, volume_id = await prepared(machine, read_only_with_an_attribute)
+@pytest.mark.parametrize("prepare", [read_only_with_an_attribute, read_only_directory_with_an_attribute])
+async def test_what_could_not_be_restored_is_not_archived(
+    machine: OnThisMachine, prepare: Callable[[Path], None]
+) -> None:
+    home, volume_id = await prepared(machine, prepare)
     with as_person():
-        with pytest.raises(ActionFailed, match=r"'download' is read-only .* install bubblewrap"):
+        with pytest.raises(ActionFailed, match="NeedsSandbox path='download'"):
             await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
         assert not await machine.provider.has_archives(home.workspace_id)
 
@@ -265,7 +276,7 @@ async def test_an_access_list_for_somebody_whom_a_sandbox_does_not_know_is_named
 
     home, volume_id = await prepared(machine, prepare)
     with as_person():
-        with pytest.raises(ActionFailed, match=r"'shared' has an ACL for somebody .*setfacl -x"):
+        with pytest.raises(ActionFailed, match="AclOfUnknown path='shared'"):
             await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
         assert not await machine.provider.has_archives(home.workspace_id)
 
@@ -277,7 +288,7 @@ async def test_a_capability_which_only_root_gives_is_named_and_nothing_is_archiv
     home, volume_id = await prepared(machine, lambda home: (home / "server").touch())
     os.setxattr(machine.path(home) / "server", CAPABILITY, may_bind_low_ports())
     with as_person():
-        with pytest.raises(ActionFailed, match=r"'server' has a capability, .*setcap -r"):
+        with pytest.raises(ActionFailed, match="CapabilityUngiven path='server'"):
             await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
         assert not await machine.provider.has_archives(home.workspace_id)
 

@@ -1,4 +1,6 @@
-"""Archives that go from one store to another for a back-up: verified on the way, and left alone where they are already."""
+"""Archives that go from one store to another for a back-up:
+verified on the way, and left alone where they are already.
+"""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +17,7 @@ from codehub.app.backup import copy_homes
 from codehub.app.process import make_system
 from codehub.core.observation import Archive
 from codehub.core.workspace import StorageBackend
-from codehub.engine.platforms import Platforms
+from codehub.engine.backends import Backends
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Home
 
@@ -69,7 +71,7 @@ async def test_a_damaged_archive_is_not_copied_and_nothing_of_it_stays(
     content = bytearray((machine.store / key).read_bytes())
     content[len(content) // 2] ^= 1
     (machine.store / key).write_bytes(content)
-    with pytest.raises(ActionFailed, match="its checksum is wrong"):
+    with pytest.raises(ActionFailed, match=r"ArchiveDamaged .*ChecksumWrong"):
         await copy_archive(machine.objects, elsewhere, key)
     assert [each["path"] for each in await elsewhere.list_under()] == ["codehub-installation"]
 
@@ -90,7 +92,7 @@ def then(home: Home, name: str, volume_id: str | None, *, dirty: bool = True) ->
     return HomeSnapshot(home.workspace_id, name, "local-dir", home.home_store_key, None, volume_id, dirty)
 
 
-def said_nothing(_part: str, _done: int, _total: int, _length: int) -> None:
+def report_nothing(_part: str, _done: int, _total: int, _length: int) -> None:
     return
 
 
@@ -105,11 +107,11 @@ async def test_homes_that_no_archive_has_are_copied_and_what_can_not_be_is_named
         then(new_home(), "lost", str(uuid4())),
     )
     copied, missing = await copy_homes(
-        Platforms({}, {StorageBackend.LOCAL_DIR: machine.provider}),
+        Backends({}, {StorageBackend.LOCAL_DIR: machine.provider}),
         ObjectArchives(elsewhere),
         taken(*homes),
         make_system(),
-        said_nothing,
+        report_nothing,
     )
     assert [(each.name, each.volume_id) for each in copied] == [("worked on", volume_id)]
     assert await ObjectArchives(elsewhere).head(copied[0].archive_key) == Archive(committed=True)

@@ -1,4 +1,6 @@
-"""Archives that want to write outside, to use up this machine, or are not what they were: each is refused, and nothing is touched."""
+"""Archives that want to write outside, to use up this machine, or are not
+what they were: each is refused, and nothing is touched.
+"""
 
 import os
 import tarfile
@@ -293,7 +295,7 @@ async def test_a_key_of_another_form_is_refused(scene: Scene, key: str) -> None:
 
 @pytest.mark.parametrize("place", ["", "/etc", "users/x/workspaces/y/home", "../outside"])
 async def test_a_home_of_another_form_is_refused(scene: Scene, place: str) -> None:
-    with pytest.raises(ActionFailed, match="not the place"):
+    with pytest.raises(ActionFailed, match="NoLocalHome"):
         await scene.machine.provider.provision(Home(scene.home.workspace_id, place))
 
 

@@ -1,4 +1,6 @@
-"""A seal that somebody removed, as a person meets it: told that the files are there, adopted through the API, and gone on with."""
+"""A seal that somebody removed, as a person meets it: told that the
+files are there, adopted through the API, and gone on with.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""A container that the engine can't remove, as a killed dockerd leaves them: it is set aside, and nothing waits for it."""
+"""A container that the engine can't remove, as a killed dockerd
+leaves them: it is set aside, and nothing waits for it.
+"""
 
 import subprocess
 from collections.abc import Iterator
@@ -66,7 +68,7 @@ async def test_a_container_that_can_t_be_removed_is_set_aside_told_and_removed_w
     await world.instances.delete(spec.workspace_id)
 
     home = Home(spec.workspace_id, spec.home_store_key)
-    with pytest.raises(EngineFailed, match="can't remove"):
+    with pytest.raises(EngineFailed, match="ContainerHoldsVolume"):
         await homes.delete_volume(home, volume_id)
     (leftover,) = await leftover_containers(homes)
     assert dead[:12] in leftover

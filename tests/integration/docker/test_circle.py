@@ -1,4 +1,6 @@
-"""The whole circle on what people run: PostgreSQL, Docker, S3, Redis and a real code-server. The home comes back byte by byte."""
+"""The whole circle on what people run: PostgreSQL, Docker, S3, Redis
+and a real code-server. The home comes back byte by byte.
+"""
 
 import os
 from collections.abc import AsyncIterator, Callable
@@ -38,7 +40,9 @@ async def engine(docker: Docker) -> TestEngine:
 
 @pytest.fixture
 async def started(engine: TestEngine, tmp_path: Path) -> AsyncIterator[Start]:
-    """Start codehub with Docker, S3 and Redis, all of them real. What it has made there goes with the test, and nothing else."""
+    """Start codehub with Docker, S3 and Redis, all of them real. What it
+    has made there goes with the test, and nothing else.
+    """
     made: set[str] = set()
     async with running_s3() as s3, running_redis() as redis:
         settings = {
@@ -77,11 +81,11 @@ async def begin(installation: Installation, workspace_id: UUID, wanted: Spec) ->
 async def purge(installation: Installation, workspace_id: UUID) -> None:
     await installation.service.delete(workspace_id, BY, purge=True)
     await installation.arrives(workspace_id, Phase.DELETED)
-    collector = garbage_collector(installation.settings, installation.stored, installation.platforms)
+    collector = garbage_collector(installation.settings, installation.stored, installation.backends)
     collected = await collector.collect(dry_run=True)
     assert (collected.removed, collected.unknown, collected.unreachable) == ((), (), ())
     # What was being thrown away when the workspace was seen gone is garbage, and is collected as such.
-    for storage in installation.platforms.storage.values():
+    for storage in installation.backends.storage.values():
         await storage.remove_leftovers(datetime.now(UTC) + timedelta(hours=1))
         assert await storage.list_leftovers() == []
 

@@ -1,4 +1,6 @@
-"""Which credentials go to which registry, from Docker's own config.json. Needs no engine, and runs with one."""
+"""Which credentials go to which registry, from Docker's own config.json. Needs no engine, and runs with
+one.
+"""
 
 import base64
 import json

@@ -1,5 +1,6 @@
-"""What is cut off in the middle: an input that ends too soon is no home, a look that ends too soon says nothing, and who stood still
-meanwhile touches nobody's."""
+"""What is cut off in the middle: an input that ends too soon is no home, a look that ends
+too soon says nothing, and who stood still meanwhile touches nobody's.
+"""
 
 import asyncio
 import io
@@ -62,7 +63,7 @@ async def test_an_archive_of_which_only_a_part_arrived_is_no_home(storage: OnDoc
         cut_line(storage.engine.socket, tmp_path / "line", between_two) as url,
         another_controller(storage, url) as cut,
     ):
-        with pytest.raises(BackendUnreachable, match="broke off"):
+        with pytest.raises(BackendUnreachable, match="DockerCutOff"):
             await cut.restore(home, key, unheard)
     assert (await storage.provider.list_volumes())[home.workspace_id].volume_id is None
     await storage.provider.restore(home, key, unheard)
@@ -75,14 +76,16 @@ async def test_a_look_through_a_home_of_which_nothing_arrived_does_not_say_that_
     home = new_home()
     volume_id = await storage.provider.provision(home)
     monkeypatch.setattr(AttachedStreams, "read_frame", lambda _streams: None)
-    with pytest.raises(BackendUnreachable, match="broke off"):
+    with pytest.raises(BackendUnreachable, match="DockerCutOff"):
         await storage.provider.is_worked_on(home, volume_id)
 
 
 def held_up(
     call: Callable[..., Any], *, before: bool
 ) -> tuple[Callable[..., Any], asyncio.Event, asyncio.Event]:
-    """Return the call as it is made by a process that stands still right before or after it, with what tells that and lets it go on."""
+    """Return the call as it is made by a process that stands still right
+    before or after it, with what tells that and lets it go on.
+    """
     stands, goes_on = asyncio.Event(), asyncio.Event()
 
     async def held(*args: Any) -> Any:

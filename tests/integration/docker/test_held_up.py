@@ -1,4 +1,6 @@
-"""Starts that get nowhere, with a real engine: a registry that can't be reached, a container that ends. Their owner is not locked out."""
+"""Starts that get nowhere, with a real engine: a registry that can't be
+reached, a container that ends. Their owner is not locked out.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""A restore into a Docker volume whose process is killed (-9) half way: half a home never counts, and the next try brings all of it back."""
+"""A restore into a Docker volume whose process is killed (-9) half way: half
+a home never counts, and the next try brings all of it back.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,6 @@
-"""The engine's mark removed behind codehub's back, as `docker volume prune` may do: everybody is told, and one command makes it good."""
+"""The engine's mark removed behind codehub's back, as `docker volume
+prune` may do: everybody is told, and one command makes it good.
+"""
 
 import json
 from collections.abc import Iterator

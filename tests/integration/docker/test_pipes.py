@@ -1,4 +1,6 @@
-"""What a helper says past the engine: all of it comes, by the engine if need be, and whoever stops half way leaves nothing."""
+"""What a helper says past the engine: all of it comes, by the engine
+if need be, and whoever stops half way leaves nothing.
+"""
 
 import asyncio
 import os

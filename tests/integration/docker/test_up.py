@@ -1,4 +1,6 @@
-"""`codehub up` on what people run, as they use it: with curl, by its dashboard, and with a tab that is open in a real code-server."""
+"""`codehub up` on what people run, as they use it: with curl, by its
+dashboard, and with a tab that is open in a real code-server.
+"""
 
 import re
 from asyncio import Event
@@ -117,12 +119,14 @@ def test_with_curl_alone_a_workspace_goes_round_the_whole_circle_behind_two_work
 
 @pytest.fixture
 async def distant(engine: TestEngine, tmp_path: Path) -> AsyncIterator[tuple[str, Event]]:
-    """Yield the name of an image with code-server that only a registry has, over a line that is slow from the middle of its layer on, and what
-    makes it fast."""
+    """Yield the name of an image with code-server that only a registry has, over a line
+    that is slow from the middle of its layer on, and what makes it fast.
+    """
     repository = "codehub-test/distant"
     engine.forget_images(f"*/{repository}")  # of a run that was killed
     dockerfile = f"FROM {CODE_SERVER}\nCOPY ballast /opt/ballast"
-    # In the cache, and always the same bytes: the layers below are packed and stored once, which takes a minute.
+    # In the cache, and always the same bytes: the layers below are
+    # packed and stored once, which takes a minute.
     async with (
         running_registry(tmp_path, storage=cache() / "test-registry") as registry,
         slow_line(registry, BALLAST_BYTES // 2) as (far_away, is_fast),

@@ -1,4 +1,6 @@
-"""kill -9 of anything at any moment: no acknowledged commit is lost, never two servers, none left after a clean stop."""
+"""kill -9 of anything at any moment: no acknowledged commit is
+lost, never two servers, none left after a clean stop.
+"""
 
 import asyncio
 import os
@@ -84,7 +86,9 @@ class Ledger:
         return max(stored, default=0)
 
     async def _read(self, connect_args: dict[str, Any]) -> set[int]:
-        """Ask until somebody answers: a server whose backend was killed lets others in, ends them, and recovers."""
+        """Ask until somebody answers: a server whose backend was
+        killed lets others in, ends them, and recovers.
+        """
         async with asyncio.timeout(DEADLINE_S):
             while True:
                 connection = await connected(connect_args)

@@ -1,4 +1,6 @@
-"""PostgreSQL killed while codehub starts is waited for: whoever looks after it starts it again, and the start goes on."""
+"""PostgreSQL killed while codehub starts is waited for: whoever
+looks after it starts it again, and the start goes on.
+"""
 
 import os
 import signal
@@ -12,7 +14,7 @@ from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemR
 from codehub.app.control import control
 from codehub.app.database import database, stores
 from codehub.app.database_wait import until_reachable
-from codehub.app.platform import platform
+from codehub.app.platform import open_platform
 from codehub.engine.system import System
 from codehub.ports.store import StoreUnavailable
 from codehub.settings import load_settings
@@ -29,7 +31,7 @@ async def test_a_database_that_is_killed_during_the_start_is_waited_for(
         if killed_before == "stores":
             kill(settings.data_dir)
         stored = await stack.enter_async_context(stores(connect_args, system))
-        wiring = await stack.enter_async_context(platform(settings, stored, system, stops=True))
+        wiring = await stack.enter_async_context(open_platform(settings, stored, system, stops=True))
         if killed_before == "control":
             kill(settings.data_dir)
         is_controlled = await stack.enter_async_context(control(settings, stored, wiring.backends, system))

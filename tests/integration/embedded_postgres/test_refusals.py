@@ -1,4 +1,6 @@
-"""What is wrong and what to do, in one line, for everything that can be wrong with a machine or a directory."""
+"""What is wrong and what to do, in one line, for everything that can be wrong with a machine or a
+directory.
+"""
 
 import os
 import shutil

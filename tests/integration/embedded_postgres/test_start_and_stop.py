@@ -1,4 +1,6 @@
-"""The embedded database starts, says where it is, and leaves nothing behind, at whatever moment it is stopped."""
+"""The embedded database starts, says where it is, and leaves
+nothing behind, at whatever moment it is stopped.
+"""
 
 import asyncio
 import os

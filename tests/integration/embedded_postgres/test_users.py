@@ -112,7 +112,8 @@ def connection_error_of_nobody(host: str) -> str:
     """Speak PostgreSQL's first message as nobody, and return what comes back."""
     program = (
         "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1] + '/.s.PGSQL.5432');"
-        r"m = b'\0\3\0\0user\0codehub\0database\0codehub\0\0'; s.sendall((len(m) + 4).to_bytes(4, 'big') + m);"
+        r"m = b'\0\3\0\0user\0codehub\0database\0codehub\0\0'; s.sendall((len(m) + 4).to_bytes(4, 'big') + "
+        r"m);"
         "print(s.recv(1000))"
     )
     answer = subprocess.run(

@@ -1,4 +1,6 @@
-"""A controller may be killed at any moment: its instances run on, the next one finds them, and there are never two."""
+"""A controller may be killed at any moment: its instances run
+on, the next one finds them, and there are never two.
+"""
 
 import asyncio
 import os
@@ -52,7 +54,7 @@ async def supervisor(
         await process.wait()
 
 
-async def said_started(process: asyncio.subprocess.Process) -> None:
+async def until_started(process: asyncio.subprocess.Process) -> None:
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE_S):
         async for line in process.stdout:
@@ -75,7 +77,7 @@ async def test_a_killed_controller_leaves_its_instance_running_and_the_next_adop
     world: LocalWorld, spec: InstanceSpec
 ) -> None:
     async with supervisor(world, spec, "healthy") as first:
-        await said_started(first)
+        await until_started(first)
         first.kill()
         await first.wait()
     before = servers(world, spec.workspace_id)
@@ -90,7 +92,7 @@ async def test_the_end_of_an_adopted_instance_is_hinted_and_it_can_be_deleted(
     world: LocalWorld, spec: InstanceSpec
 ) -> None:
     async with supervisor(world, spec, "healthy") as first:
-        await said_started(first)
+        await until_started(first)
         first.kill()
         await first.wait()
     async with asyncio.timeout(PATIENCE_S), world.instances.events() as events:
@@ -132,7 +134,7 @@ async def test_controllers_that_start_at_once_start_one(world: LocalWorld, spec:
         supervisor(world, spec, "started") as second,
     ):
         await asyncio.gather(
-            said_started(first), said_started(second), world.instances.start(spec, volume_id)
+            until_started(first), until_started(second), world.instances.start(spec, volume_id)
         )
     await become_healthy(world.instances, spec.workspace_id)
     assert len(servers(world, spec.workspace_id)) == 1

@@ -1,4 +1,6 @@
-"""A step that is cancelled keeps its workspace until its thread has ended: what it removes is never the next one's."""
+"""A step that is cancelled keeps its workspace until its thread
+has ended: what it removes is never the next one's.
+"""
 
 import asyncio
 import os
@@ -127,6 +129,8 @@ def just_before_rmdir(
 
 
 def servers_of(workspace_id: UUID) -> list[Process]:
-    """Return the IDEs that run for a workspace, whoever knows of them: not those that start one, whose words name it too."""
+    """Return the IDEs that run for a workspace, whoever knows of
+    them: not those that start one, whose words name it too.
+    """
     processes = find_marked(frozenset({f"CODEHUB_WORKSPACE={workspace_id}".encode()}), owner=None)
     return [each for each in processes if b"python" in command_of(each).partition(b"\0")[0]]

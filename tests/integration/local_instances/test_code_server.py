@@ -1,4 +1,6 @@
-"""A real code-server in the sandbox: it answers on its socket alone, serves its page, and leaves nothing of itself in the home's way."""
+"""A real code-server in the sandbox: it answers on its socket alone,
+serves its page, and leaves nothing of itself in the home's way.
+"""
 
 import httpx
 import pytest

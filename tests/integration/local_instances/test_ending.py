@@ -16,7 +16,10 @@ from codehub.adapters.processes import Process, all_pids
 from codehub.core.observation import Instance
 
 # Two forks and a session of its own, as daemons do it; without the environment that would tell whose it is.
-DAEMON = "(setsid env -i /bin/sh -c 'trap \"\" TERM HUP; echo $$ > daemon; while :; do sleep 5; done' >/dev/null 2>&1 </dev/null &)"
+DAEMON = (
+    "(setsid env -i /bin/sh -c 'trap \"\" TERM HUP; echo $$ > daemon; while :; do sleep 5; done' "
+    ">/dev/null 2>&1 </dev/null &)"
+)
 
 
 async def daemon_in(world: LocalWorld, workspace_id: UUID) -> Process:

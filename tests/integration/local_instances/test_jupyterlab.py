@@ -1,4 +1,6 @@
-"""A real JupyterLab: it answers under its base URL, on its socket alone, and what is written in it is in the home."""
+"""A real JupyterLab: it answers under its base URL, on its
+socket alone, and what is written in it is in the home.
+"""
 
 import asyncio
 import json

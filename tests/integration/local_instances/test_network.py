@@ -1,4 +1,6 @@
-"""A sandbox has a network of its own: this machine's loopback and abstract sockets are out of reach, and the way out is open."""
+"""A sandbox has a network of its own: this machine's loopback and
+abstract sockets are out of reach, and the way out is open.
+"""
 
 import asyncio
 import json
@@ -112,7 +114,10 @@ async def test_what_listens_on_this_machine_s_loopback_is_reached_by_no_address(
 
 async def test_loopback_is_the_workspace_s_own(apart: LocalWorld) -> None:
     workspace_id, other = await apart.run(), await apart.run()
-    serve = 'import socket,time; s=socket.create_server(("127.0.0.1", 7777)); open("ready","w"); s.accept(); time.sleep(600)'
+    serve = (
+        'import socket,time; s=socket.create_server(("127.0.0.1", 7777)); open("ready","w"); s.accept(); '
+        "time.sleep(600)"
+    )
     await apart.inside(workspace_id, f"(setsid python3 -c '{serve}' >/dev/null 2>&1 &)")
 
     async def is_listening() -> bool:
@@ -156,7 +161,10 @@ async def test_without_a_way_out_of_this_machine_a_workspace_still_starts(
     async with local_world() as world:
         assert world.instances.warnings == ()
         workspace_id = await world.run()
-        serve = 'import socket; s=socket.create_server(("127.0.0.1", 0)); socket.create_connection(s.getsockname()); print("up")'
+        serve = (
+            'import socket; s=socket.create_server(("127.0.0.1", 0)); '
+            'socket.create_connection(s.getsockname()); print("up")'
+        )
         assert await world.inside(workspace_id, f"python3 -c '{serve}' 2>&1") == "up\n"
 
 
@@ -239,7 +247,10 @@ def elsewhere() -> Iterator[str]:
     net = f"198.18.{number // 64}.{number % 64 * 4}"
     near, far = (f"{net.rpartition('.')[0]}.{number % 64 * 4 + place}" for place in (1, 2))
     name, cable = f"codehub-{number}", f"chub{number}"
-    serve = "import socket\ns=socket.create_server(('',7777))\nprint('up',flush=True)\nwhile True: s.accept()[0].sendall(b'elsewhere')"
+    serve = (
+        "import socket\ns=socket.create_server(('',7777))\nprint('up',flush=True)\nwhile True: "
+        "s.accept()[0].sendall(b'elsewhere')"
+    )
     _ip("netns", "add", name)
     try:
         _ip("link", "add", cable, "type", "veth", "peer", "name", "far", "netns", name)

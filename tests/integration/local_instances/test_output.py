@@ -1,4 +1,6 @@
-"""What a workspace has written, as people are shown it: whatever it wrote, so much of it is read, and not by the event loop."""
+"""What a workspace has written, as people are shown it: whatever it
+wrote, so much of it is read, and not by the event loop.
+"""
 
 import os
 import threading

@@ -1,4 +1,6 @@
-"""Where workspaces share this machine's network, loopback is no trust: whose a connection is, the kernel says."""
+"""Where workspaces share this machine's network, loopback is
+no trust: whose a connection is, the kernel says.
+"""
 
 import os
 import socket

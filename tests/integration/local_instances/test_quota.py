@@ -14,7 +14,8 @@ from codehub.adapters.local.disk import LocalDisk
 from codehub.adapters.local.quota import Quota, find_quota, project_of
 from codehub.ports.storage import Home
 
-# What the kernel's headers say: struct fsxattr and its two requests, struct if_dqblk, and Q_SETQUOTA for projects.
+# What the kernel's headers say: struct fsxattr and its two
+# requests, struct if_dqblk, and Q_SETQUOTA for projects.
 ATTRIBUTES, LIMITS = struct.Struct("=5I8s"), struct.Struct("=8QI4x")
 GET_ATTRIBUTES, SET_ATTRIBUTES, INHERIT = 0x801C581F, 0x401C5820, 0x200
 SET_LIMITS = ctypes.c_int(0x800008 << 8 | 2).value
@@ -35,7 +36,9 @@ Quotactl = Callable[[int, bytes, int, "ctypes.Array[ctypes.c_char]"], int]
 
 
 class FakeLibc:
-    """The C library, with a kernel that answers as it is told. It takes the numbers out of what ctypes would pass."""
+    """The C library, with a kernel that answers as it is told. It
+    takes the numbers out of what ctypes would pass.
+    """
 
     def __init__(self, answer: Quotactl) -> None:
         self._answer = answer

@@ -1,4 +1,6 @@
-"""What a program in a sandbox may ask the kernel for: all that work needs, no namespace, and nothing that only a machine's owner needs."""
+"""What a program in a sandbox may ask the kernel for: all that work needs,
+no namespace, and nothing that only a machine's owner needs.
+"""
 
 import pytest
 from tests.support.instances import LocalWorld
@@ -68,7 +70,10 @@ async def test_there_is_no_user_namespace_to_be_had(sandboxed: LocalWorld) -> No
 async def test_people_can_work_under_it(sandboxed: LocalWorld) -> None:
     workspace_id = await sandboxed.run()
     assert await sandboxed.inside(workspace_id, f"python3 -c '{WORK}' 2>&1") == "works\n"
-    made = "git init -q r && cd r && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log --format=%s"
+    made = (
+        "git init -q r && cd r && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git "
+        "log --format=%s"
+    )
     assert await sandboxed.inside(workspace_id, f"{made} 2>&1") == "x\n"
 
 

@@ -63,7 +63,7 @@ def test_that_of_a_workspace_with_an_archive_is_kept(data_dir: Path) -> None:
     (archived, _), _ = give(data_dir).items()
     remove(data_dir, archived)
     (data_dir / f"archives/{archived}").mkdir(parents=True)
-    with pytest.raises(ActionFailed, match="are taken"):
+    with pytest.raises(ActionFailed, match="UserIdsTaken"):
         accounts(data_dir).uid_of(uuid4())
 
 
@@ -74,7 +74,7 @@ def test_that_of_a_file_that_is_left_anywhere_is_kept(data_dir: Path, place: str
     left = data_dir.parent / place / "left"
     left.touch()
     os.chown(left, uid, uid)
-    with pytest.raises(ActionFailed, match="are taken"):
+    with pytest.raises(ActionFailed, match="UserIdsTaken"):
         accounts(data_dir).uid_of(uuid4())
 
 
@@ -90,7 +90,7 @@ def sleeper(data_dir: Path) -> Iterator[UUID]:
 
 def test_that_of_a_process_that_still_runs_is_kept(data_dir: Path, sleeper: UUID) -> None:
     del sleeper
-    with pytest.raises(ActionFailed, match="are taken"):
+    with pytest.raises(ActionFailed, match="UserIdsTaken"):
         accounts(data_dir).uid_of(uuid4())
 
 

@@ -1,4 +1,6 @@
-"""The doctor asks the services themselves: a real S3 server, a real Redis, and engines that answer well, badly and not at all."""
+"""The doctor asks the services themselves: a real S3 server, a real
+Redis, and engines that answer well, badly and not at all.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -40,7 +42,7 @@ async def test_a_bucket_that_is_there_is_fine_and_one_that_is_not_is_named(serve
     )
     missing = await examined(server, "codehub-nowhere")
     assert missing.verdict is Verdict.BROKEN
-    assert "there is no bucket" in missing.result
+    assert "There is no bucket" in missing.result
     refused = await examined(server, bucket, AWS_SECRET_ACCESS_KEY="wrong")
     assert refused.verdict is Verdict.BROKEN
     assert "wrong" not in refused.result + str(refused.do)

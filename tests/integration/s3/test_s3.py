@@ -1,4 +1,6 @@
-"""Archives in a real S3 server: large ones in parts, cancelled ones without a trace, through throttling and outages, and clear refusals."""
+"""Archives in a real S3 server: large ones in parts, cancelled ones without
+a trace, through throttling and outages, and clear refusals.
+"""
 
 import asyncio
 import os
@@ -18,7 +20,8 @@ from tests.support.storages import OnThisMachine, denied, granted, new_home, unh
 from tests.support.trees import picture
 
 from codehub.adapters.local.tar import Tar
-from codehub.adapters.objectstore.store import Objects, WrongStore, part_bytes_for
+from codehub.adapters.objectstore.refusals import WrongStore
+from codehub.adapters.objectstore.store import Objects, part_bytes_for
 from codehub.adapters.objectstore.uploads import Uploads
 from codehub.core.observation import Archive
 from codehub.ports.backends import ActionFailed, BackendUnreachable
@@ -254,7 +257,7 @@ def test_parts_grow_with_what_is_to_be_stored(size: int, part_bytes: int) -> Non
 @pytest.mark.parametrize("message", ["<Code>XMinioStorageFull</Code>", "507 Insufficient Storage"])
 def test_a_full_server_is_a_failure_that_somebody_has_to_hear_of(message: str) -> None:
     with (
-        pytest.raises(ActionFailed, match="no space left"),
+        pytest.raises(ActionFailed, match="ArchivesFull"),
         Objects("s3://bucket", installation="i").report_failures(),
     ):
         raise OSError(message)
@@ -266,7 +269,7 @@ def test_a_full_server_is_a_failure_that_somebody_has_to_hear_of(message: str) -
 async def test_wrong_credentials_are_told_as_such(at: At, wrong: dict[str, str]) -> None:
     async with at(prepared=False, **wrong) as machine:
         for call in (machine.objects.prepare(), machine.objects.check()):
-            with pytest.raises(WrongStore, match="refuses these credentials: check AWS_ACCESS_KEY_ID"):
+            with pytest.raises(WrongStore, match="StoreCredentials"):
                 await call
 
 
@@ -274,15 +277,13 @@ async def test_a_missing_bucket_is_told_as_such_and_not_made(server: S3Server) -
     with set_environment(server.environment()):
         objects = Objects("s3://codehub-no-such-bucket/x", installation="i")
         for call in (objects.prepare(), objects.check()):
-            with pytest.raises(
-                WrongStore, match="there is no bucket for s3://codehub-no-such-bucket/x: make it"
-            ):
+            with pytest.raises(WrongStore, match="StoreWithoutBucket url=s3://codehub-no-such-bucket/x"):
                 await call
 
 
 async def test_a_bucket_without_our_mark_is_an_outage_and_not_an_empty_one(at: At) -> None:
     async with at(prepared=False) as machine:
-        with pytest.raises(BackendUnreachable, match="does not have the file"):
+        with pytest.raises(BackendUnreachable, match="StoreUnmarked"):
             await machine.provider.list_archives()
         await machine.objects.prepare()
         assert await machine.provider.list_archives() == []
@@ -291,7 +292,7 @@ async def test_a_bucket_without_our_mark_is_an_outage_and_not_an_empty_one(at: A
 async def test_a_bucket_of_another_installation_is_not_touched(at: At, bucket: str) -> None:
     async with at():
         other = Objects(f"s3://{bucket}/some/prefix", installation="another")
-        with pytest.raises(BackendUnreachable, match="another installation"):
+        with pytest.raises(BackendUnreachable, match="OtherInstallation"):
             await other.prepare()
 
 

@@ -1,4 +1,6 @@
-"""Mutants that would break the control loop: who acts, when, on whose word, how often, and what is written."""
+"""Mutants that would break the control loop: who acts, when, on whose word, how often, and what is
+written.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -86,11 +88,11 @@ def run_clocks_during_an_outage() -> Any:
 def act_without_asking_the_row() -> Any:
     original = execute.Executor.__init__
 
-    def init(self: Any, platforms: Any, _holds: Any) -> None:
+    def init(self: Any, backends: Any, _holds: Any) -> None:
         async def always(_workspace_id: UUID, _op_id: UUID) -> datetime | None:
             return EPOCH
 
-        original(self, platforms, always)
+        original(self, backends, always)
 
     return patched(execute.Executor, "__init__", init)
 

@@ -1,4 +1,6 @@
-"""Mutants that would lose, double or leave lying somebody's files: archives, volumes, what is unsaved, what is collected."""
+"""Mutants that would lose, double or leave lying somebody's files:
+archives, volumes, what is unsaved, what is collected.
+"""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,7 +12,8 @@ from tests.simulation.numbers import EPOCH
 
 from codehub.adapters.memory import instances as memory_instances
 from codehub.adapters.memory import storage as memory_storage
-from codehub.core import garbage, judge, observation, plan, requests, transitions, visit
+from codehub.adapters.memory.contents import Disk
+from codehub.core import garbage, judge, observation, plan, recoveries, requests, transitions, visit
 from codehub.core.conditions import Condition, Reason, Truth
 from codehub.core.errors import ErrorInfo
 from codehub.core.messages import verbatim
@@ -127,13 +130,30 @@ def take_a_home_for_a_copy_of_an_archive_that_is_gone() -> Any:
 
 
 @mutant
+def leave_a_home_that_a_person_gave_up() -> Any:
+    def may_replace(_status: Status, volume: Any) -> bool:
+        return volume.name is None or volume.volume_id is not None
+
+    return patched(gc, "may_replace", may_replace)
+
+
+@mutant
+def take_the_next_archive_for_one_that_has_vanished() -> Any:
+    def take(spec: Any, *rest: Any) -> Status:
+        return original(replace(spec, recover_offered_key=None), *rest)
+
+    original = recoveries._take_newest
+    return patched(recoveries, "_take_newest", take)
+
+
+@mutant
 def adopt_what_nobody_spoke_of() -> Any:
     def is_adopted(_spec: Any, _stored: Status, status: Status) -> bool:
         conditions = status.conditions
         is_there = conditions.volume_ready.is_unidentified and conditions.container_ready.is_absent
         return is_there and status.home_ctx.dirty and status.operation is Operation.NONE
 
-    return patched(judge, "_is_adopted", is_adopted)
+    return patched(judge, "is_adopted", is_adopted)
 
 
 @mutant
@@ -141,7 +161,7 @@ def adopt_by_making_a_new_volume() -> Any:
     async def adopt(self: Any, home: Home, lost: str) -> str:
         disk = self._disks.get(home.workspace_id)
         if disk is not None and disk.former_id == lost:
-            self._disks[home.workspace_id] = memory_storage.Disk(None, former_id=lost)
+            self._disks[home.workspace_id] = Disk(None, former_id=lost)
         return await original(self, home, lost)
 
     original = memory_storage.MemoryStorage.adopt
@@ -180,11 +200,13 @@ def clear_dirty_when_archiving_begins() -> Any:
 
 @mutant
 def use_a_condemned_volume() -> Any:
-    """That nothing can be wished in ERROR covers for it, so that rule goes too: a recovery that was asked for is enough here."""
+    """That nothing can be wished in ERROR covers for it, so that rule
+    goes too: a recovery that was asked for is enough here.
+    """
 
     def rule(workspace: Any, wanted: Any, now: Any, **rest: Any) -> Any:
         error = workspace.status.error_info
-        if error is not None and judge.is_recovered(workspace.spec, error):
+        if error is not None and recoveries.is_recovered(workspace.spec, error):
             workspace = replace(workspace, status=replace(workspace.status, phase=Phase.STANDBY))
         return original(workspace, wanted, now, **rest)
 
@@ -214,7 +236,7 @@ def delete_whatever_volume_is_there() -> Any:
 @mutant
 def delete_a_volume_that_is_in_use() -> Any:
     return [
-        patched(memory_storage.MemoryStorage, "_refuse_in_use", lambda _self, _home, _done: None),
+        patched(memory_storage.MemoryStorage, "_refuse_in_use", lambda *_asked: None),
         patched(plan, "_is_possible", lambda _spec, _status, _now: True),
     ]
 
@@ -249,7 +271,7 @@ def purge_on_deletion() -> Any:
 def start_on_no_volume() -> Any:
     async def start(self: Any, spec: Any, volume_id: str, *_report: Any) -> None:
         if self._storage.volume_id(spec.workspace_id) is None:
-            self._storage._disks[spec.workspace_id] = memory_storage.Disk(volume_id)
+            self._storage._disks[spec.workspace_id] = Disk(volume_id)
         await original(self, spec, volume_id)
 
     original = memory_instances.MemoryInstances.start

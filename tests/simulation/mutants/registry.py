@@ -1,11 +1,13 @@
-"""Mutants: deliberate bugs, one at a time, each of which the judges must find. One that survives means a judge or a fault is missing."""
+"""Mutants: deliberate bugs, one at a time, each of which the judges must
+find. One that survives means a judge or a fault is missing.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from tests.simulation.faults import Fault
+from tests.simulation.faults import RIFE_IN_A_CLUSTER, Fault
 
 Mutant = Callable[[], Any]
 MUTANTS: dict[str, Mutant] = {}
@@ -17,16 +19,27 @@ NEEDS: dict[str, tuple[Fault, ...]] = {
     "collect_older_archives_while_the_archive_is_missing": (Fault.ARCHIVE_GONE,),
     "delete_a_volume_that_is_in_use": (Fault.ACT_LATE,),
     "forget_what_changed_when_a_pass_fails": (Fault.STORE_AWAY, Fault.HINT_LOST),
+    "leave_a_home_that_a_person_gave_up": (Fault.IDENTITY_GONE,),
     "let_everybody_handle_nothing_that_is_new": (Fault.LAST_CRASH,),
     "replace_whatever_volume_is_there": (Fault.ACT_LATE,),
     "restore_the_older_archive_without_a_word": (Fault.ROLLBACK,),
     "collect_archives_that_are_newer_than_the_row": (Fault.ROLLBACK,),
     "take_the_end_of_the_trash_for_a_persons_word": (Fault.ROLLBACK,),
     "take_a_home_for_a_copy_of_an_archive_that_is_gone": (Fault.ROLLBACK, Fault.ARCHIVE_GONE),
+    "take_the_next_archive_for_one_that_has_vanished": (Fault.CHOSEN_GONE,),
     "take_what_an_earlier_restore_left_as_it_is": (Fault.ACT_LATE,),
     "take_what_the_row_does_not_know_for_half_a_volume": (Fault.IDENTITY_GONE, Fault.ROLLBACK),
     "take_a_step_in_flight_for_held_up": (Fault.ACT_HUNG, Fault.LOOK_FAILED),
     "use_a_condemned_volume": (Fault.ACT_LATE,),
+    "ask_the_watch_alone_whether_a_volume_is_there": (Fault.WATCH_BEHIND, Fault.VOLUME_GONE),
+    "believe_a_watch_that_shows_the_volume_before": (Fault.WATCH_BEHIND, Fault.PAUSE),
+    "believe_two_watches_that_contradict_each_other": (Fault.WATCH_BEHIND,),
+    "begin_what_fills_a_full_disk": (Fault.DISK_FULL,),
+    "start_beside_an_instance_that_ends": (Fault.ENDS_SLOWLY,),
+    "start_on_a_volume_that_ends": (Fault.ENDS_LATE,),
+    "take_a_broken_watch_for_an_empty_one": (Fault.WATCH_BROKEN,),
+    "take_an_ending_instance_for_gone": (Fault.ENDS_SLOWLY,),
+    "take_an_ending_volume_for_gone": (Fault.ENDS_LATE,),
 }
 
 
@@ -34,6 +47,11 @@ def mutant(make: Mutant) -> Mutant:
     """A function that returns what to patch: its name, read as words, says what is wrong."""
     MUTANTS[make.__name__] = make
     return make
+
+
+def is_of_cluster(name: str) -> bool:
+    """Whether it takes what only a cluster does."""
+    return any(fault in RIFE_IN_A_CLUSTER for fault in NEEDS.get(name, ()))
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """An IDE for tests, as light as one can be: HTTP on port 8080 with the few modules of python3-minimal.
 
-GET /healthz and anything else answers 200, or 503 once it is ill; POST /echo answers what it got, POST /run what a shell says,
-POST /ill and /die do harm; a WebSocket on /ws echoes. LIGHT_AWAITS names a file that must be there before it listens, LIGHT_CRASH ends
-it at the start, LIGHT_HANG accepts and never answers.
+GET /healthz and anything else answers 200, or 503 once it is ill; POST /echo answers what it got, POST /run
+what a shell says, POST /ill and /die do harm; a WebSocket on /ws echoes. LIGHT_AWAITS names a file that must
+be there before it listens, LIGHT_CRASH ends it at the start, LIGHT_HANG accepts and never answers.
 """
 
 import base64

@@ -1,4 +1,6 @@
-"""Where the Docker engine listens, as DOCKER_HOST says it, and the volume that marks it as an installation's."""
+"""Where the Docker engine listens, as DOCKER_HOST says it, and the volume that marks it as an
+installation's.
+"""
 
 from pathlib import Path
 from urllib.parse import urlsplit

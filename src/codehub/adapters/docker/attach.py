@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 from codehub.adapters.docker.address import engine_upstream
 from codehub.adapters.docker.frames import HEADER, STDOUT
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.instances import UnixUpstream
 
@@ -30,7 +31,7 @@ class AttachedStreams:
             self._ask(container_id)
         except OSError as error:
             self._socket.close()
-            raise BackendUnreachable(f"Docker closed a container's streams: {error}") from None
+            raise BackendUnreachable(Message(Code.DOCKER_CUT_OFF, {"text": str(error)})) from None
         except BaseException:
             self._socket.close()
             raise
@@ -46,9 +47,7 @@ class AttachedStreams:
             pass
         accepted = (HTTPStatus.SWITCHING_PROTOCOLS, HTTPStatus.OK)
         if len(status) < 2 or int(status[1]) not in accepted:  # noqa: PLR2004  # version and code
-            raise BackendUnreachable(
-                f"Docker does not hand over a container's streams: {b' '.join(status)!r}"
-            )
+            raise BackendUnreachable(Message(Code.DOCKER_CUT_OFF, {"text": repr(b" ".join(status))}))
         self._socket.settimeout(None)
 
     def fileno(self) -> int:
@@ -112,5 +111,5 @@ def _connect(url: str) -> socket.socket:
         connection.settimeout(_ANSWER_S_MAX)
         connection.connect(str(upstream.path))
     except OSError as error:
-        raise BackendUnreachable(f"the Docker engine {url} can't be asked: {error}") from None
+        raise BackendUnreachable(Message(Code.DOCKER_UNREACHABLE, {"url": url, "text": str(error)})) from None
     return connection

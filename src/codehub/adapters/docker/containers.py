@@ -49,6 +49,8 @@ class Container:
     has_ended: bool = False
     exit_code: int | None = None
     """The exit code, if it has ended; an entry of a list has none."""
+    ide_port: int | None = None
+    """Where its IDE listens inside; an entry of a list does not say."""
 
 
 def container_name(workspace_id: UUID) -> str:
@@ -58,6 +60,7 @@ def container_name(workspace_id: UUID) -> str:
 def fingerprint(spec: InstanceSpec, mount: Mount) -> str:
     """Return a value that differs between containers of different specs."""
     content = [_FORMAT, spec.image_ref, spec.ide, asdict(spec.resources), asdict(mount)]
+    content += [spec.environment] if spec.environment else []  # else as an older codehub had it
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -79,7 +82,10 @@ def container_config(
         "User": f"{UID}:{UID}",
         "WorkingDir": HOME,
         "Hostname": "workspace",
-        "Env": [f"HOME={HOME}", "USER=coder", "LOGNAME=coder", f"CODEHUB_WORKSPACE={spec.workspace_id}"],
+        "Env": [
+            *(f"HOME={HOME}", "USER=coder", "LOGNAME=coder", f"CODEHUB_WORKSPACE={spec.workspace_id}"),
+            *(f"{name}={value}" for name, value in spec.environment),
+        ],
         "Labels": dict(labels),
         "ExposedPorts": {port: {}},
         "HostConfig": {
@@ -105,12 +111,13 @@ def container_config(
 def parse_inspection(answer: Mapping[str, Any]) -> Container:
     """Parse the answer to an inspection."""
     state = answer["State"]
-    bindings = (answer["NetworkSettings"].get("Ports") or {}).values()
+    bindings = answer["NetworkSettings"].get("Ports") or {}
     ports = [
         (binding["HostIp"], int(binding["HostPort"]))
-        for port_bindings in bindings
+        for port_bindings in bindings.values()
         for binding in port_bindings or ()
     ]
+    published = next((name for name, port_bindings in bindings.items() if port_bindings), None)
     return Container(
         answer["Id"],
         state["Status"] == "running",
@@ -120,6 +127,7 @@ def parse_inspection(answer: Mapping[str, Any]) -> Container:
         is_new=state["Status"] == "created",
         has_ended=state["Status"] in _ENDED,
         exit_code=state.get("ExitCode") if state["Status"] in _ENDED else None,
+        ide_port=None if published is None else int(published.partition("/")[0]),
     )
 
 

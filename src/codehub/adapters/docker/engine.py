@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 from codehub.adapters.docker.address import DEFAULT_URL, engine_upstream
 from codehub.adapters.http import HttpPool
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed, BackendUnreachable, EngineFailed
 
 NOT_FOUND, CONFLICT = 404, 409
@@ -119,20 +120,22 @@ class Engine:
         except DockerError as error:
             if any(sign in error.message for sign in _GOING_AWAY):
                 raise BackendUnreachable(
-                    f"the Docker engine {self.url} can't be asked: {error.message}"
+                    Message(Code.DOCKER_UNREACHABLE, {"url": self.url, "text": error.message})
                 ) from None
             raise
         except (OSError, TimeoutError, ValueError) as error:
             reason = str(error) or type(error).__name__
-            raise BackendUnreachable(f"the Docker engine {self.url} can't be asked: {reason}") from None
+            raise BackendUnreachable(
+                Message(Code.DOCKER_UNREACHABLE, {"url": self.url, "text": reason})
+            ) from None
 
 
 def refusal(error: DockerError) -> ActionFailed:
     """Return the error to raise: the engine has refused, or failed itself. Quotes its message."""
-    description = f"({error.status}): {error.message.strip()[:500]}"
+    facts = {"status": error.status, "text": error.message.strip()[:500]}
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return EngineFailed(f"Docker failed {description}")
-    return ActionFailed(f"Docker refused {description}")
+        return EngineFailed(Message(Code.DOCKER_FAILED, facts))
+    return ActionFailed(Message(Code.DOCKER_REFUSED, facts))
 
 
 def _message(body: bytes) -> str:

@@ -8,37 +8,14 @@ import structlog
 
 from codehub.adapters.docker.credentials import auth_header, config_file
 from codehub.adapters.docker.engine import DockerError, Engine
+from codehub.adapters.registries import has_refused, is_away
 from codehub.adapters.threads import in_thread
 from codehub.core.errors import ErrorReason
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Report
 
 log = structlog.get_logger()
-
-_REFUSED = (
-    *(
-        "manifest unknown",
-        "not found",
-        "pull access denied",
-        "unauthorized",
-        "denied",
-        "no matching manifest",
-    ),
-    *("invalid reference format", "does not exist", "no basic auth credentials", "authentication required"),
-)
-_AWAY = (
-    *("connection refused", "no such host", "i/o timeout", "network is unreachable", "no route to host"),
-    *(
-        "TLS handshake timeout",
-        "connection reset",
-        "EOF",
-        "server misbehaving",
-        "Client.Timeout",
-        "Service Unavailable",
-    ),
-    *("Temporary failure in name resolution", "deadline exceeded", "Bad Gateway", "Gateway Timeout"),
-    *("toomanyrequests", "Too Many Requests", "unexpected HTTP status: 5"),
-)
 
 
 async def pull(engine: Engine, image: str, report: Report, *, with_login: bool = True) -> None:
@@ -68,7 +45,7 @@ async def pull(engine: Engine, image: str, report: Report, *, with_login: bool =
 def unusable(image: str, reason: str) -> ActionFailed:
     """Return the error for an image that no retry can fetch."""
     return ActionFailed(
-        f"the image {image} can't be had: {reason}",
+        Message(Code.IMAGE_UNAVAILABLE, {"image": image, "text": reason}),
         reason=ErrorReason.IMAGE_PULL_FAILED,
         context={"image": image},
     )
@@ -99,8 +76,10 @@ def _tag(image: str) -> dict[str, str]:
 
 
 def _failure(image: str, reason: str) -> Exception:
-    if any(sign in reason for sign in _AWAY):
-        return BackendUnreachable(f"the registry of {image} can't be reached: {reason}")
-    if any(sign in reason for sign in _REFUSED):
+    if is_away(reason):
+        return BackendUnreachable(Message(Code.REGISTRY_UNREACHABLE, {"image": image, "text": reason}))
+    if has_refused(reason):
         return unusable(image, reason)
-    return ActionFailed(f"the image {image} could not be fetched: {reason}", context={"image": image})
+    return ActionFailed(
+        Message(Code.IMAGE_NOT_FETCHED, {"image": image, "text": reason}), context={"image": image}
+    )

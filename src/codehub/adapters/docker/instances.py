@@ -39,10 +39,11 @@ from codehub.adapters.docker.groups import ParentGroup
 from codehub.adapters.docker.images import pull, unusable
 from codehub.adapters.docker.network import ensure_network
 from codehub.adapters.docker.unremovable import discard
-from codehub.adapters.docker.workspace_locks import WorkspaceLocks
 from codehub.adapters.health import answer_status
 from codehub.adapters.threads import in_thread
+from codehub.adapters.workspace_locks import WorkspaceLocks
 from codehub.core.ides import IDES, IdeProfile
+from codehub.core.messages import Code, Message
 from codehub.core.observation import Instance
 from codehub.core.route import mount_of
 from codehub.ports.backends import ActionFailed
@@ -118,7 +119,7 @@ class DockerInstances:
                     await self._clock.sleep(_POLL_S)
                 else:
                     return
-        raise ActionFailed(f"somebody else keeps changing the container {container_name(spec.workspace_id)}")
+        raise ActionFailed(Message(Code.CONTAINER_CHANGES, {"name": container_name(spec.workspace_id)}))
 
     async def delete(self, workspace_id: UUID) -> None:
         async with self._locks.of(workspace_id):
@@ -204,7 +205,7 @@ class DockerInstances:
     async def _mount(self, spec: InstanceSpec, volume_id: str) -> Mount:
         mount, volume_found = await self._home_of(spec)
         if volume_found is None or volume_found != volume_id:
-            raise ActionFailed(f"there is no volume {volume_id} to start on")
+            raise ActionFailed(Message(Code.NO_SUCH_VOLUME, {"volume_id": volume_id}))
         return mount
 
     async def _is_running_as_wanted(self, spec: InstanceSpec, mount: Mount, volume_id: str) -> bool:
@@ -297,7 +298,7 @@ class DockerInstances:
         if inspection is not None and not self._engine.owns(
             parse_inspection(inspection).labels, ROLE_INSTANCE
         ):
-            raise ActionFailed(f"the container {name} is not this installation's: it is not touched")
+            raise ActionFailed(Message(Code.DOCKER_NOT_OURS, {"name": name}))
 
     async def _remove(self, container: Container) -> None:
         """Stop the container, remove it, and return when it is gone, even if something else removes it."""
@@ -309,7 +310,7 @@ class DockerInstances:
         deadline = self._clock.monotonic() + _GONE_S_MAX
         while await discard(self._engine, container_id) != NOT_FOUND:
             if self._clock.monotonic() > deadline:
-                raise ActionFailed(f"the container {container_id[:12]} can't be removed")
+                raise ActionFailed(Message(Code.CONTAINER_NOT_REMOVED, {"name": container_id[:12]}))
             if await self._engine.find(f"containers/{container_id}/json") is None:
                 break
             await self._clock.sleep(_POLL_S)
@@ -393,5 +394,5 @@ class DockerInstances:
 def _ide(name: str) -> IdeProfile:
     ide = IDES.get(name)
     if ide is None:
-        raise ActionFailed(f"{name} is no IDE that a container can run (there is: {', '.join(IDES)})")
+        raise ActionFailed(Message(Code.IDE_NOT_OFFERED, {"ide": name, "offered": list(IDES)}))
     return ide

@@ -21,6 +21,7 @@ from codehub.adapters.docker.pipe import TARGET, Pipe, PipedOutput, by_pipe
 from codehub.adapters.docker.unremovable import discard
 from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.threads import begin, in_thread, wait_for, wait_until_done
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import ignore_progress
 
@@ -69,7 +70,7 @@ class Job:
                 next_part = begin(self.output.read)
                 yield part
         except OSError as error:
-            raise BackendUnreachable(f"Docker's stream broke off: {error}") from None
+            raise BackendUnreachable(Message(Code.DOCKER_CUT_OFF, {"text": str(error)})) from None
         finally:
             if part:
                 self.streams.disconnect()  # so that the thread which waits for its output ends
@@ -96,7 +97,7 @@ class Job:
             outcome = await self.engine.ask("POST", f"containers/{self.container_id}/wait", wait=True)
         except DockerError as error:
             if error.status == NOT_FOUND:
-                raise ActionFailed("a newer job took this one's place") from None
+                raise ActionFailed(Message(Code.NEWER_JOB)) from None
             raise refusal(error) from None
         return int(outcome["StatusCode"])
 
@@ -164,7 +165,7 @@ async def run_job(engine: Engine, image: str, workspace_id: UUID, task: Task, *,
         await running.read_output()
         if code := await running.exit_code():
             error_output = running.error_output.decode(errors="replace").strip()
-            raise ActionFailed(f"the helper for the home ended with {code}: {error_output}")
+            raise ActionFailed(Message(Code.HELPER_FAILED, {"exit_code": code, "text": error_output}))
 
 
 async def end_job(engine: Engine, workspace_id: UUID) -> None:
@@ -173,7 +174,7 @@ async def end_job(engine: Engine, workspace_id: UUID) -> None:
     inspection = await engine.find(f"containers/{name}/json")
     if inspection is not None:
         if not engine.owns(inspection["Config"].get("Labels"), HELPER):
-            raise ActionFailed(f"the container {name} is not this installation's: it is not touched")
+            raise ActionFailed(Message(Code.DOCKER_NOT_OURS, {"name": name}))
         await discard(engine, inspection["Id"])
 
 
@@ -198,7 +199,7 @@ async def create_container(
                 mounts.pop()  # the engine does not see this directory: codehub runs in a container itself
             elif error.status != CONFLICT:
                 raise refusal(error) from None
-    raise ActionFailed(f"somebody else keeps making the container {job_name(workspace_id)}")
+    raise ActionFailed(Message(Code.CONTAINER_CHANGES, {"name": job_name(workspace_id)}))
 
 
 def _config(engine: Engine, image: str, workspace_id: UUID, task: Task, pipe: Pipe | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from operator import itemgetter
 
 from codehub.adapters.docker.containers import NETWORK
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, DockerError, Engine, Json, refusal
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed
 
 # One network for all: Docker can make only about thirty bridges.
@@ -25,9 +26,7 @@ async def ensure_network(engine: Engine) -> None:
             await _make(engine)
             networks = await _list_networks(engine)
         if not networks or any((network["Options"] or {}).get(_TALK) != "false" for network in networks):
-            raise ActionFailed(
-                f"the Docker network {NETWORK!r} lets containers reach each other: remove it, and it is made anew as it must be"
-            )
+            raise ActionFailed(Message(Code.NETWORK_OPEN, {"network": NETWORK}))
         for duplicate in networks[1:]:
             await _remove(engine, duplicate)
     except DockerError as error:

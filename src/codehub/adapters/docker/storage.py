@@ -21,7 +21,6 @@ from codehub.adapters.docker.engine import ROLE, Engine
 from codehub.adapters.docker.job import HELPER, PLACE, Check, Task, end_job, job, run_job
 from codehub.adapters.docker.unremovable import list_unremovable, retry_removal
 from codehub.adapters.docker.volumes import Volumes, WorkspaceVolumes, home_name, trial_name
-from codehub.adapters.docker.workspace_locks import WorkspaceLocks
 from codehub.adapters.gnutar import (
     ACLS,
     CAPABILITIES,
@@ -32,7 +31,9 @@ from codehub.adapters.gnutar import (
     other_filesystem,
     unpack_failure,
 )
+from codehub.adapters.workspace_locks import WorkspaceLocks
 from codehub.core.errors import ErrorReason
+from codehub.core.messages import Code, Message
 from codehub.core.observation import Volume
 from codehub.ports.archives import Archives
 from codehub.ports.backends import ActionFailed, BackendUnreachable
@@ -48,14 +49,19 @@ _EMPTY = Task(f"{_OWN} && sync -f {PLACE}", CAPABILITIES)
 _OTHERS = b"!"
 _ONE_FILESYSTEM = (
     r"""here=$(stat -c %d .); """
-    r"""first_other() { find . -xdev -type d -printf '%D %P\0' | grep -zvm1 "^$here " | cut -zd' ' -f2- | tr '\0\n' '\n '; }; """
-    r"""[ "$(find . -xdev -type d -printf '%D\n' | sort -u)" = "$here" ] || { printf '!%s\n' "$(first_other)"; exit 1; }; """
+    r"""first_other() { find . -xdev -type d -printf '%D %P\0' | grep -zvm1 "^$here " | """
+    r"""cut -zd' ' -f2- | tr '\0\n' '\n '; }; """
+    r"""[ "$(find . -xdev -type d -printf '%D\n' | sort -u)" = "$here" ] || """
+    r"""{ printf '!%s\n' "$(first_other)"; exit 1; }; """
 )
 # First a line with the size, for showing progress; then the stream. Pipes and device nodes hold nothing and
 # are named to tar one by one, all in one call: with more of them than fit, xargs refuses.
 _SPECIAL = r"find . -xdev \( -type b -o -type c -o -type p \) -printf '--exclude=./%P\0'"
 _PACK = Task(
-    f"{_ONE_FILESYSTEM}du -sxB1 . | cut -f1; {{ {_SPECIAL}; printf '.\\0'; }} | xargs -0 -x -n 100000 -s 1048576 {shlex.join(PACK)}",
+    (
+        f"{_ONE_FILESYSTEM}du -sxB1 . | cut -f1; {{ {_SPECIAL}; printf '.\\0'; }} | xargs -0 -x -n 100000 "
+        f"-s 1048576 {shlex.join(PACK)}"
+    ),
     ("DAC_OVERRIDE",),
     read_only=True,
 )
@@ -125,9 +131,9 @@ class DockerStorage(ArchivingStorage):
         async with self._locks.of(home.workspace_id):
             volumes = await self.volumes.inspect(home.workspace_id)
             if not volumes.exists:
-                raise ActionFailed("there is no volume to adopt", reason=ErrorReason.DATA_LOST)
+                raise ActionFailed(Message(Code.NOTHING_TO_ADOPT), reason=ErrorReason.DATA_LOST)
             if volumes.home != lost:
-                raise ActionFailed(f"the volume that is there was never {lost}: it is not adopted")
+                raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": lost}))
             if volumes.volume_id is None:
                 await self._clear(home.workspace_id)
                 await self.volumes.refuse_in_use(home.workspace_id)
@@ -170,7 +176,7 @@ class DockerStorage(ArchivingStorage):
         async with self._locks.of(home.workspace_id):
             volumes = await self.volumes.inspect(home.workspace_id)
             if volumes.exists and volumes.name != volume_id:
-                raise ActionFailed(f"the volume that is there is not {volume_id}")
+                raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": volume_id}))
             await self._clear(home.workspace_id)
             await self.volumes.remove(home.workspace_id, volumes)
 
@@ -178,7 +184,7 @@ class DockerStorage(ArchivingStorage):
         async with self._locks.of(home.workspace_id):
             volumes = await self.volumes.inspect(home.workspace_id)
             if volumes.volume_id != volume_id:
-                raise ActionFailed(f"there is no volume {volume_id} of workspace {home.workspace_id}")
+                raise ActionFailed(Message(Code.NO_SUCH_VOLUME, {"volume_id": volume_id}))
             check = partial(self.volumes.require, home.workspace_id, volume_id)
             task = _changed_since(volumes.seals[volume_id][1], since)
             async with job(self._engine, self.helper_image, home.workspace_id, task, check=check) as helper:
@@ -187,7 +193,7 @@ class DockerStorage(ArchivingStorage):
         if output in (_AS_MADE, _CHANGED):
             return output == _CHANGED
         if code == 0 or code >= _KILLED:
-            raise BackendUnreachable("Docker's stream broke off before the whole home was looked at")
+            raise BackendUnreachable(Message(Code.DOCKER_CUT_OFF, {"text": repr(output)}))
         return True
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
@@ -305,7 +311,7 @@ class DockerStorage(ArchivingStorage):
             failure = unpack_failure(code, helper.error_output)
             misses_input = is_cut and failure.reason is ErrorReason.ARCHIVE_CORRUPTED
             if code == 0 or not helper.error_output or misses_input:
-                raise BackendUnreachable("Docker's stream broke off before all of the archive was unpacked")
+                raise BackendUnreachable(Message(Code.DOCKER_CUT_OFF, {"text": repr(output)}))
             raise failure
 
     async def _helpers(self) -> list[tuple[UUID, datetime]]:
@@ -323,7 +329,7 @@ class DockerStorage(ArchivingStorage):
 
 def _refuse_other(volumes: WorkspaceVolumes, replaces: str | None) -> None:
     if volumes.name not in (None, replaces):
-        raise ActionFailed(f"the volume that is there is not {replaces}")
+        raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": replaces}))
 
 
 def _volumes(volumes: Mapping[UUID, WorkspaceVolumes]) -> Mapping[UUID, Volume]:
@@ -353,7 +359,7 @@ def _size(first: bytes) -> tuple[int, bytes]:
     if line.startswith(_OTHERS):
         raise other_filesystem(os.fsdecode(line.removeprefix(_OTHERS)))
     if len(line) > _SIZE_BYTES_MAX or not line.isdigit():
-        raise BackendUnreachable(f"the helper's output broke off: {line[:100]!r}")
+        raise BackendUnreachable(Message(Code.DOCKER_CUT_OFF, {"text": repr(line[:100])}))
     return int(line), rest
 
 

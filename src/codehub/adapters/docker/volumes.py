@@ -1,13 +1,15 @@
 """Homes as Docker volumes with an identity. Refuses an engine without this installation's mark, and a volume
 it was not asked about.
 
-codehub-{installation}   the mark: an engine without it is another one, or has lost its disk; an outage, not an empty list
-ws-{id}-home             the home; its labels say which volume it is, and of which archive, from the moment it is made
+codehub-{installation}   the mark: an engine without it is another one, or has lost its disk; an outage, not
+                         an empty list
+ws-{id}-home             the home; its labels say which volume it is, and of which archive, from the moment
+                         it is made
 ws-{id}-trial            where an archive is tried that is to replace a whole home; counts for nobody
-ws-{id}-seal-{volume}    an empty volume whose label names a home's volume_id: that one is complete. Made last, removed last; each
-                         home has its own, so that nobody ever breaks another's
-ws-{id}-making-{volume}  the same for a home that is being made: made before it, removed once it is sealed. A home that has neither this
-                         nor a seal was complete, and has lost its seal
+ws-{id}-seal-{volume}    an empty volume whose label names a home's volume_id: that one is complete. Made
+                         last, removed last; each home has its own, so that nobody ever breaks another's
+ws-{id}-making-{volume}  the same for a home that is being made: made before it, removed once it is sealed.
+                         A home that has neither this nor a seal was complete, and has lost its seal
 """
 
 import asyncio
@@ -23,6 +25,7 @@ from codehub.adapters.docker.containers import VOLUME
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, ROLE, WORKSPACE, DockerError, Engine, refusal
 from codehub.adapters.docker.unremovable import list_unremovable
 from codehub.adapters.threads import wait_for
+from codehub.core.messages import Code, Message
 from codehub.core.observation import Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable, EngineFailed, MarkMissing
 from codehub.ports.system import Identity
@@ -95,7 +98,7 @@ class Volumes:
         """
         volumes = await self._list_entries()
         if self._mark not in {entry["Name"] for entry in volumes}:
-            raise MarkMissing(f"The volume {self._mark} of the Docker engine")
+            raise MarkMissing(Message(Code.MARK_OF_ENGINE, {"name": self._mark}))
         return _group_by_workspace(volumes)
 
     async def list_unmarked(self) -> Mapping[UUID, WorkspaceVolumes]:
@@ -105,7 +108,7 @@ class Volumes:
     async def _list_entries(self) -> list[Mapping[str, Any]]:
         answer = await self._engine.list_labelled("volumes", {})
         if answer.get("Warnings"):
-            raise BackendUnreachable(f"Docker could not list all volumes: {answer['Warnings']}")
+            raise BackendUnreachable(Message(Code.DOCKER_LIST_PARTIAL, {"text": str(answer["Warnings"])}))
         return answer.get("Volumes") or []
 
     async def inspect(self, workspace_id: UUID) -> WorkspaceVolumes:
@@ -119,7 +122,7 @@ class Volumes:
     async def require(self, workspace_id: UUID, volume_id: str) -> None:
         """Refuse unless this very volume is there and complete."""
         if (await self.inspect(workspace_id)).volume_id != volume_id:
-            raise ActionFailed(f"there is no volume {volume_id} of workspace {workspace_id}")
+            raise ActionFailed(Message(Code.NO_SUCH_VOLUME, {"volume_id": volume_id}))
 
     async def make(self, workspace_id: UUID, archive_key: str | None) -> str:
         """Make a new volume, which does not count before it is sealed, and return its volume_id.
@@ -134,7 +137,7 @@ class Volumes:
             labels |= {_MADE_FROM: archive_key}
         answer = await self._make(home_name(workspace_id), labels)
         if (answer.get("Labels") or {}).get(VOLUME) != volume_id:
-            raise ActionFailed(f"a volume {home_name(workspace_id)} is there that was not made just now")
+            raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": volume_id}))
         return volume_id
 
     async def require_unsealed(self, workspace_id: UUID, volume_id: str) -> None:
@@ -143,7 +146,7 @@ class Volumes:
         """
         volumes = await self.inspect(workspace_id)
         if volumes.home != volume_id or volumes.volume_id is not None:
-            raise ActionFailed(f"another volume took the place of {volume_id}")
+            raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": volume_id}))
 
     async def seal(self, workspace_id: UUID, volume_id: str) -> None:
         """Say that the volume is complete, once what it holds is on the disk. From here on it counts."""
@@ -163,7 +166,7 @@ class Volumes:
         except DockerError as error:
             raise refusal(error) from None
         if containers:
-            raise ActionFailed(f"the home is in use, so it is not adopted: {containers[0]['Names']}")
+            raise ActionFailed(Message(Code.VOLUME_HELD, {"text": ", ".join(containers[0]["Names"])}))
 
     async def remove(self, workspace_id: UUID, volumes: WorkspaceVolumes) -> None:
         """Remove the home, then its seal: a complete volume never looks like an incomplete one."""
@@ -206,18 +209,18 @@ class Volumes:
             return
         labels = volume.get("Labels") or {}
         if not self._engine.owns(labels, role):
-            raise ActionFailed(f"the volume {name} is not this installation's: it is not touched")
+            raise ActionFailed(Message(Code.DOCKER_NOT_OURS, {"name": name}))
         if role == _HOME and labels.get(VOLUME) != volume_id:
-            raise ActionFailed(f"the volume {name} is another one by now: it is not touched")
+            raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": volume_id}))
         try:
             await self._engine.ask("DELETE", f"volumes/{name}")
         except DockerError as error:
             if error.status == CONFLICT:
                 if any(container.id in error.message for container in await list_unremovable(self._engine)):
                     raise EngineFailed(
-                        f"a container that Docker can't remove holds it: {error.message}"
+                        Message(Code.CONTAINER_HOLDS_VOLUME, {"text": error.message})
                     ) from None
-                raise ActionFailed(f"the home is in use, so it is not removed: {error.message}") from None
+                raise ActionFailed(Message(Code.VOLUME_HELD, {"text": error.message})) from None
             if error.status != NOT_FOUND:
                 raise refusal(error) from None
 

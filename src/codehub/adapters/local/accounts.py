@@ -16,6 +16,7 @@ from uuid import UUID
 import structlog
 
 from codehub.adapters.processes import all_pids, read_proc_file
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed
 
 log = structlog.get_logger()
@@ -103,7 +104,7 @@ class Accounts:
                 ):
                     log.info("uid_given_again", uid=self._first + number, former=name)
                     return number
-        raise ActionFailed(f"all {self._block} user ids of this installation are taken")
+        raise ActionFailed(Message(Code.USER_IDS_TAKEN, {"count": self._block}))
 
 
 def find_remaining(
@@ -146,7 +147,10 @@ def write_names(directory: Path, uid: int) -> tuple[Path, Path]:
     """Write the passwd and group files that a sandbox sees: its own user has a name, and no user of the
     machine is listed.
     """
-    system_users = "root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    system_users = (
+        "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    )
     passwd, group = directory / "passwd", directory / "group"
     passwd.write_text(f"{system_users}{USER}:x:{uid}:{uid}:{USER}:/home/{USER}:/bin/bash\n")
     group.write_text(f"root:x:0:\ntty:x:5:\nnogroup:x:65534:\n{USER}:x:{uid}:\n")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 
 # A workspace's own user may enter its home, and can't list the directories above it.
@@ -100,5 +101,7 @@ def report_outages(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise ActionFailed(f"no space left for homes: {error}") from None
-        raise BackendUnreachable(f"{path} can't be used: {error}") from None
+            raise ActionFailed(Message(Code.HOMES_FULL, {"text": str(error)})) from None
+        raise BackendUnreachable(
+            Message(Code.PATH_UNUSABLE, {"path": str(path), "text": str(error)})
+        ) from None

@@ -12,6 +12,7 @@ from codehub.adapters.local.locks import is_held
 from codehub.adapters.local.processes import POLL_S, find_marked
 from codehub.adapters.local.records import Paths, Record
 from codehub.adapters.processes import Process, all_ended
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed
 from codehub.ports.system import Clock
 
@@ -47,11 +48,13 @@ async def end(
         for process in remaining:
             process.send(signal.SIGKILL)
         if clock.monotonic() >= deadline:
-            raise ActionFailed(f"processes {sorted(p.pid for p in remaining)} of the instance can't be ended")
+            raise ActionFailed(
+                Message(Code.PROCESSES_REMAIN, {"pids": sorted(process.pid for process in remaining)})
+            )
         await clock.sleep(POLL_S)
     while is_held(paths.alive):
         if clock.monotonic() >= deadline:
-            raise ActionFailed("the instance runs where it can't be seen from here: in another container?")
+            raise ActionFailed(Message(Code.INSTANCE_UNSEEN))
         await clock.sleep(POLL_S)
 
 

@@ -1,12 +1,15 @@
-"""Which directory holds this installation's homes: a mark there says whose they are. Refuses every other, so that no home looks lost.
+"""Which directory holds this installation's homes: a mark there says whose
+they are. Refuses every other, so that no home looks lost.
 
 users/.codehub-installation in the root             the installation
-users/.codehub-installation in the data directory   the installation and, where homes lie elsewhere, the root by its path
+users/.codehub-installation in the data directory   the installation and, where homes lie elsewhere, the root
+                                                    by its path
 """
 
 from pathlib import Path
 
 from codehub.adapters.local.directories import lock_directory, report_outages, write_whole
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import BackendUnreachable, MarkMissing
 
 MARK = ".codehub-installation"
@@ -22,18 +25,24 @@ class HomeMark:
         self._is_elsewhere = root.resolve() != data_dir.resolve()
 
     def prepare(self) -> None:
-        """Mark the root as this installation's. Only where it has no home yet: afterwards a missing mark is an outage."""
+        """Mark the root as this installation's. Only where it has no
+        home yet: afterwards a missing mark is an outage.
+        """
         if self._is_elsewhere:
             self._write(self._root, "")
         self._write(self._data_dir, self._place)
         self.check()
 
     def check(self) -> None:
-        """Raise BackendUnreachable unless the root is there and ours: an empty mount point must not count as no homes."""
-        where = "directory of homes" if self._is_elsewhere else "data directory"
+        """Raise BackendUnreachable unless the root is there and ours:
+        an empty mount point must not count as no homes.
+        """
+        path = f"users/{MARK}"
         place = self._read(self._root)
         if place is None:
-            raise MarkMissing(f"The file users/{MARK} in the {where}")
+            raise MarkMissing(
+                Message(Code.MARK_OF_HOMES if self._is_elsewhere else Code.MARK_OF_DATA, {"path": path})
+            )
         if self._is_elsewhere:
             # Of homes that were moved, mark and all, the data directory may know nothing.
             named = self._read(self._data_dir)
@@ -41,7 +50,9 @@ class HomeMark:
         else:
             is_named = place == self._place
         if not is_named:
-            raise MarkMissing(f"The name of the {where} in users/{MARK} of the data directory")
+            raise MarkMissing(
+                Message(Code.NAME_OF_HOMES if self._is_elsewhere else Code.NAME_OF_DATA, {"path": path})
+            )
 
     @property
     def _place(self) -> str:
@@ -61,7 +72,9 @@ class HomeMark:
                 return None
         installation, _, place = text.strip().partition("\n")
         if installation != self._installation:
-            raise BackendUnreachable(f"{users} belongs to another installation: {text[:100]!r}")
+            raise BackendUnreachable(
+                Message(Code.OTHER_INSTALLATION, {"place": str(users), "mark": repr(text[:100])})
+            )
         return place
 
     def _write(self, directory: Path, place: str) -> None:

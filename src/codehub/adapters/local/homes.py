@@ -1,11 +1,14 @@
 """Homes as directories with an identity, below one root. Refuses a root without its mark, and a volume
 other than the one named.
 
-users/.codehub-installation                       the mark (home_mark.py): without it the root is an outage, not an empty store
-users/{user}/workspaces/{id}/home                 the home
-users/{user}/workspaces/{id}/volume.json          its identity, written last. While a home is put in place it says just that: such a home,
-                                                  or an empty one without it, was never completed; any other without it was
-users/{user}/workspaces/{id}/staging-*, trash-*   what is being restored or removed; counts for nobody
+users/.codehub-installation                 the mark (home_mark.py): without it the root is an outage, not an
+                                            empty store
+users/{user}/workspaces/{id}/home           the home
+users/{user}/workspaces/{id}/volume.json    its identity, written last. While a home is put in place it says
+                                            just that: such a home, or an empty one without it, was never
+                                            completed; any other without it was
+users/{user}/workspaces/{id}/staging-*      what is being restored; counts for nobody
+users/{user}/workspaces/{id}/trash-*        what is being removed; counts for nobody
 """
 
 import json
@@ -21,6 +24,7 @@ from uuid import UUID
 from codehub.adapters.local.directories import flush, lock_directory, report_outages, write_whole
 from codehub.adapters.local.home_mark import HomeMark
 from codehub.core.errors import ErrorReason
+from codehub.core.messages import Code, Message
 from codehub.core.observation import UNTOLD, Volume
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Home
@@ -60,7 +64,7 @@ class Homes:
     def path(self, home: Home) -> Path:
         match = _KEY.fullmatch(home.home_store_key)
         if match is None or match["workspace"] != str(home.workspace_id):
-            raise ActionFailed(f"{home.home_store_key!r} is not the place of a local home")
+            raise ActionFailed(Message(Code.NO_LOCAL_HOME, {"path": repr(home.home_store_key)}))
         return self._root / home.home_store_key
 
     def provision(self, home: Home, replaces: str | None) -> str:
@@ -87,11 +91,11 @@ class Homes:
         with self._report_failures(path), lock_directory(self._root, path.parent):
             volume = _volume(path.parent)
             if volume is None:
-                raise ActionFailed("there is no volume to adopt", reason=ErrorReason.DATA_LOST)
+                raise ActionFailed(Message(Code.NOTHING_TO_ADOPT), reason=ErrorReason.DATA_LOST)
             if volume.volume_id is None:
                 return self._complete(home, volume_id=lost)
             if volume.volume_id != lost:
-                raise ActionFailed("the volume that is there has an identity: it is not adopted")
+                raise ActionFailed(Message(Code.HAS_IDENTITY))
             return lost
 
     def make_empty(self, home: Home, path: Path) -> None:
@@ -121,7 +125,7 @@ class Homes:
         path = self.path(home)
         with self._report_failures(path), lock_directory(self._root, path.parent):
             if not (staging / "home").is_dir():
-                raise ActionFailed("another restore of this home has begun meanwhile")
+                raise ActionFailed(Message(Code.NEWER_JOB))
             _refuse_other(path.parent, replaces)
             self._discard_path(path)
             # The new home must never have the old identity or none, not even after a power cut.
@@ -141,7 +145,7 @@ class Homes:
         """Refuse unless this very volume is there and complete."""
         _path, present_id = self.locate(home)
         if present_id != volume_id:
-            raise ActionFailed(f"there is no volume {volume_id} of workspace {home.workspace_id}")
+            raise ActionFailed(Message(Code.NO_SUCH_VOLUME, {"volume_id": volume_id}))
 
     def completion(self, home: Home) -> Path:
         """Return the file that was written when the home was complete."""
@@ -166,7 +170,7 @@ class Homes:
             volume = _volume(path.parent)
             if volume is not None:
                 if volume.name != volume_id:
-                    raise ActionFailed(f"the volume that is there is not {volume_id}")
+                    raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": volume_id}))
                 self._discard_path(path)
             _remove_identity(path.parent)
 
@@ -233,7 +237,9 @@ class Homes:
                 yield
             except PermissionError as error:
                 self.check()
-                raise ActionFailed(f"{path} can't be used: {error}") from None
+                raise ActionFailed(
+                    Message(Code.PATH_UNUSABLE, {"path": str(path), "text": str(error)})
+                ) from None
 
     def _workspaces(self) -> Iterator[tuple[UUID, Path]]:
         for user in _directories(self._users):
@@ -309,7 +315,7 @@ def _move(source: Path, path: Path) -> None:
 def _refuse_other(parent: Path, replaces: str | None) -> None:
     volume = _volume(parent)
     if volume is not None and volume.name not in (None, replaces):
-        raise ActionFailed(f"the volume that is there is not {replaces}")
+        raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": replaces}))
 
 
 def _identity(parent: Path) -> Mapping[str, object]:

@@ -15,7 +15,10 @@ from codehub.core.route import mount_of
 
 SOCKET = "ide.sock"
 # Less than it will import, but enough to need the interpreter, its library and the installed packages.
-_CHECK = "import sys, ssl, sqlite3, zmq, importlib.util as u; open(sys.argv[1]).close(); sys.exit(not u.find_spec(sys.argv[2]))"
+_CHECK = (
+    "import sys, ssl, sqlite3, zmq, importlib.util as u; open(sys.argv[1]).close(); sys.exit(not "
+    "u.find_spec(sys.argv[2]))"
+)
 
 
 @dataclass(frozen=True, slots=True)

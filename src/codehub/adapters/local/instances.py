@@ -27,9 +27,10 @@ from codehub.adapters.local.network import find_gateway
 from codehub.adapters.local.output import lines, shorten
 from codehub.adapters.local.records import Paths, Record, RunDirectory, fingerprint
 from codehub.adapters.local.sandbox import find_bubblewrap, refuses_users, why_unusable
-from codehub.adapters.local.supervision import Watch
+from codehub.adapters.local.supervision import EndWatcher
 from codehub.adapters.local.trial import TRIAL_ID, try_ides
 from codehub.adapters.threads import in_thread
+from codehub.core.messages import Code, Message
 from codehub.core.observation import Instance
 from codehub.core.route import mount_of
 from codehub.ports.backends import ActionFailed, BackendUnreachable
@@ -95,9 +96,11 @@ class LocalInstances:
             find_remaining=lambda: find_remaining(self._hidden, self._homes_root),
         )
         self.launcher: Launcher | None = None
-        self._watch = Watch()
+        self._watch = EndWatcher()
         self._directory_fd: int | None = None
         self.warnings: tuple[str, ...] = ()
+        self.ide_problems: tuple[Message, ...] = ()
+        """Why IDEs that are installed are not offered."""
         """What people must know before they trust this machine with workspaces."""
 
     async def open(self) -> None:
@@ -146,11 +149,14 @@ class LocalInstances:
             result = await try_ides(
                 self._open_launcher(), self.ides, self._homes_root / "trial", cache_directory(), self._clock
             )
-        messages = [f"{name} can't be run here: {reason}" for name, reason in result.failures.items()]
+        messages = [
+            Message(Code.IDE_FAILS_HERE, {"ide": name, "problem": problem})
+            for name, problem in result.failures.items()
+        ]
         if messages and not result.ides:
-            raise ActionFailed("; ".join(messages))
+            raise ActionFailed(Message(Code.SEVERAL, {"messages": messages}))
         self.ides = result.ides
-        self.warnings += tuple(messages)
+        self.ide_problems = tuple(messages)
 
     async def close(self) -> None:
         """Stop watching the instances, which continue to run."""
@@ -179,7 +185,7 @@ class LocalInstances:
         async with exclusive(self.run_directory.locks, spec.workspace_id, self._clock):
             home, volume_found = await self._home_of(spec)
             if volume_found is None or volume_found != volume_id:
-                raise ActionFailed(f"there is no volume {volume_id} to start on")
+                raise ActionFailed(Message(Code.NO_SUCH_VOLUME, {"volume_id": volume_id}))
             instance = self._find(spec.workspace_id)
             if instance is not None:
                 if await self._serves(instance, spec, volume_id):
@@ -256,7 +262,7 @@ class LocalInstances:
         try:
             process = await self._open_launcher().launch(spec, volume_id, home, ide, paths)
         except OSError as error:
-            raise ActionFailed(f"the IDE could not be started: {error}") from error
+            raise ActionFailed(Message(Code.IDE_NOT_STARTED, {"text": str(error)})) from error
         log.info("instance_started", workspace_id=str(spec.workspace_id), ide=spec.ide)
         if process is not None:
             self._watch.watch(spec.workspace_id, process)
@@ -358,13 +364,10 @@ class LocalInstances:
     def _require_ide(self, name: str) -> InstalledIde:
         ide = self.ides.get(name)
         if ide is None:
-            installed = ", ".join(self.ides) or "none"
-            raise ActionFailed(
-                f"{name} is not installed on this machine (there is: {installed}): install it, or choose another"
-            )
+            raise ActionFailed(Message(Code.IDE_NOT_INSTALLED, {"ide": name, "installed": list(self.ides)}))
         return ide
 
     def _open_launcher(self) -> Launcher:
         if self.launcher is None:
-            raise BackendUnreachable("the local backend is not open")
+            raise BackendUnreachable(Message(Code.NO_ANSWER))
         return self.launcher

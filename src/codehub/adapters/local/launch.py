@@ -31,6 +31,7 @@ from codehub.adapters.local.sandbox import (
 from codehub.adapters.local.seccomp import sandbox_filter
 from codehub.adapters.processes import Process
 from codehub.adapters.threads import in_thread
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import InstanceSpec
 
@@ -66,7 +67,7 @@ class Launcher:
             if self.bwrap is None:
                 check_reach(uid, [home, *ide.visible])
         await in_thread(self._prepare, paths, uid)
-        record = Record(fingerprint(spec), volume_id, ide.name, self.bwrap is not None, boot_id())
+        record = Record(fingerprint(spec), volume_id, ide.name, self.bwrap is not None, boot_id(), str(home))
         groups = self.limits.prepare(spec.workspace_id, spec.resources)
         # From here to the end nothing is awaited: after a kill either nothing was started, or the record and
         # the lock show it.
@@ -82,6 +83,15 @@ class Launcher:
     def marks(self, workspace_id: UUID) -> Mapping[str, str]:
         """Return the environment entries that identify the workspace of a process."""
         return {"CODEHUB_INSTALL": self.install_id, "CODEHUB_WORKSPACE": str(workspace_id)}
+
+    def home_inside(self, record: Record) -> str:
+        """Return where a running instance's processes find their home."""
+        return HOME if record.sandboxed else record.home
+
+    def environment(self, workspace_id: UUID, record: Record, ide: InstalledIde) -> dict[str, str]:
+        """Return the environment of a running instance's IDE."""
+        runtime = RUNTIME if record.sandboxed else None
+        return self._environment(IdePaths(workspace_id, self.home_inside(record), "", runtime), ide)
 
     def _prepare(self, paths: Paths, uid: int | None) -> None:
         # Enterable, not readable: without a sandbox the workspace's user must reach its socket's directory,
@@ -118,7 +128,7 @@ class Launcher:
             refuses_users=self.refuses_users,
             is_filtered=(filter_program := sandbox_filter()) is not None,
             resolver=self._write_resolver(paths),
-            environment=self._environment(place, ide),
+            environment={**dict(spec.environment), **self._environment(place, ide)},
         )
         command = sandbox_command(bwrap, confinement, ide.argv(place))
         if self.gateway is not None:
@@ -154,7 +164,8 @@ class Launcher:
         place = IdePaths(spec.workspace_id, str(home), f"/proc/self/fd/{runtime}/{SOCKET}", None)
         command = unprivileged_command(uid, None if uid is None else spec.resources.pids, ide.argv(place))
         arguments = plain_launch_command(paths.launcher, groups, command, cwd=home)
-        return _spawn(arguments, self._environment(place, ide), paths, pass_fds=(runtime,))
+        environment = {**dict(spec.environment), **self._environment(place, ide)}
+        return _spawn(arguments, environment, paths, pass_fds=(runtime,))
 
     def _environment(self, place: IdePaths, ide: InstalledIde) -> dict[str, str]:
         """Return an IDE's whole environment: nothing of codehub's own is in it."""
@@ -196,7 +207,7 @@ def _spawn(
             pass_fds=tuple(pass_fds),
         )
     except OSError as error:
-        raise ActionFailed(f"the IDE could not be started: {error}") from error
+        raise ActionFailed(Message(Code.IDE_NOT_STARTED, {"text": str(error)})) from error
     finally:
         for fd in (lock, output):
             if fd >= 0:
@@ -212,11 +223,8 @@ def _spawn(
 def check_reach(uid: int, needed: Sequence[Path]) -> None:
     """Raise ActionFailed where a workspace's user, outside a sandbox, can't reach what it needs."""
     if missing := missing_tools():
-        raise ActionFailed(f"an IDE can't be run as a user of its own: {missing}")
+        raise ActionFailed(Message(Code.TOOLS_MISSING, {"text": missing}))
     for path in needed:
         with suppress(FileNotFoundError):
             if (blocked := blocked_directory(path.resolve(), uid)) is not None:
-                raise ActionFailed(
-                    f"without a sandbox the workspace's user can't enter {blocked}: install bubblewrap,"
-                    f" or let others enter it (chmod o+x {blocked})"
-                )
+                raise ActionFailed(Message(Code.HOME_BARRED, {"path": str(blocked)}))

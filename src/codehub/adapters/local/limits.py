@@ -4,8 +4,8 @@ Lists the limits that are missing.
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -49,6 +49,21 @@ class Limits:
         if self.most is not None:
             bind_together(self.parents, self.most, unified=self.unified)
         return list(dict.fromkeys(entries))
+
+    @contextmanager
+    def entered_by(self, workspace_id: UUID) -> Iterator[list[int]]:
+        """Yield descriptors by which a process enters the groups of a running instance, from wherever it
+        is.
+        """
+        entries = dict.fromkeys(
+            parent / str(workspace_id) / "cgroup.procs" for parent in self.parents.values()
+        )
+        with ExitStack() as stack:
+            fds = []
+            for entry in entries:
+                fds.append(os.open(entry, os.O_WRONLY | os.O_CLOEXEC))
+                stack.callback(os.close, fds[-1])
+            yield fds
 
     def spent(self, workspace_id: UUID) -> ResourceUse | None:
         """Return what the processes in a workspace's groups use; None where it is not counted."""

@@ -37,6 +37,17 @@ def has_open(pid: int, path: Path) -> bool:
         return False
 
 
+def processes_max(pid: int) -> list[int] | None:
+    """Return how many processes its user may have, soft and hard;
+    None if there is no limit, or the process has ended.
+    """
+    for line in (read_proc_file(pid, "limits") or "").splitlines():
+        if line.startswith("Max processes"):
+            fields = line.split()[2:4]
+            return [int(field) for field in fields] if all(field.isdigit() for field in fields) else None
+    return None
+
+
 def find_marked(marks: frozenset[bytes], *, owner: int | None) -> list[Process]:
     """Return the live processes that were started with all these environment entries, or that belong to
     `owner`.

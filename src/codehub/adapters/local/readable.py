@@ -15,6 +15,7 @@ from pathlib import Path
 
 from codehub.adapters.cache import build_once, make_enterable
 from codehub.adapters.local.installed_ides import IdePaths, InstalledIde
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed
 
 _EVERYBODY_READS, _EVERYBODY_RUNS = 0o444, 0o555
@@ -45,10 +46,12 @@ def readable_copy(ide: InstalledIde, cache: Path) -> InstalledIde:
                     _link_or_copy(library, partial / libraries.name / library.name)
 
         if not build_once(target, build, lock=f"{ide.name}.lock"):
-            raise ActionFailed(f"{target} belongs to somebody else: remove it")
+            raise ActionFailed(Message(Code.PATH_FOREIGN, {"path": str(target)}))
         has_libraries = any(libraries.iterdir())
     except OSError as error:
-        raise ActionFailed(f"{ide.name} can't be copied to {cache}: {error}") from error
+        raise ActionFailed(
+            Message(Code.IDE_NOT_COPIED, {"ide": ide.name, "path": str(cache), "text": str(error)})
+        ) from error
 
     def argv(place: IdePaths) -> Sequence[str]:
         return [_translate(argument, new_paths) for argument in ide.argv(place)]

@@ -5,7 +5,7 @@ installation          the installation that owns this directory: without it noth
 locks, uids           see locks.py and accounts.py
 {workspace}/record    what it was started as; written before anything is
 {workspace}/alive     locked by the sandbox's first process for as long as it lives
-{workspace}/launcher  who started it, in its own words; {workspace}/info: bubblewrap's, with that first process
+{workspace}/launcher  who started it, in its words; {workspace}/info: bubblewrap's, with that first process
 {workspace}/runtime   /run/codehub in there: the IDE makes its socket here
 {workspace}/ide.sock  that same socket, where nobody in there can put another one in its place
 """
@@ -26,6 +26,7 @@ from codehub.adapters.local.locks import is_held
 from codehub.adapters.local.processes import boot_id, children, has_open, pid_inside
 from codehub.adapters.local.sandbox import STARTED
 from codehub.adapters.processes import Process
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.instances import InstanceSpec
 
@@ -41,13 +42,18 @@ class Record:
     ide: str
     sandboxed: bool
     boot: str
+    home: str = ""
+    """Where its home is without a sandbox. An older codehub did not write it."""
 
 
 NOTHING_READABLE = Record("", "", "", sandboxed=True, boot="")
 
 
 def fingerprint(spec: InstanceSpec) -> str:
-    return sha256(json.dumps(asdict(spec), default=str, sort_keys=True).encode()).hexdigest()
+    content = asdict(spec)
+    if not spec.environment:
+        del content["environment"]  # as an older codehub had it
+    return sha256(json.dumps(content, default=str, sort_keys=True).encode()).hexdigest()
 
 
 class Paths:
@@ -214,9 +220,13 @@ class RunDirectory:
         try:
             marker = self._marker.read_text()
         except OSError as error:
-            raise BackendUnreachable(f"{self.path} can't be read ({error.strerror})") from error
+            raise BackendUnreachable(
+                Message(Code.PATH_UNUSABLE, {"path": str(self.path), "text": error.strerror})
+            ) from error
         if marker != self._install_id:
-            raise BackendUnreachable(f"{self.path} belongs to another installation ({marker})")
+            raise BackendUnreachable(
+                Message(Code.OTHER_INSTALLATION, {"place": str(self.path), "mark": marker})
+            )
 
     def of(self, workspace_id: UUID) -> Paths:
         return Paths(self.path / str(workspace_id))
@@ -225,7 +235,9 @@ class RunDirectory:
         try:
             names = [entry.name for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=False)]
         except OSError as error:
-            raise BackendUnreachable(f"{self.path} can't be read ({error.strerror})") from error
+            raise BackendUnreachable(
+                Message(Code.PATH_UNUSABLE, {"path": str(self.path), "text": error.strerror})
+            ) from error
         for name in names:
             with suppress(ValueError):
                 workspace_id = UUID(name)

@@ -67,9 +67,9 @@ while [ "$1" != -- ]; do echo $$ > "$1"; shift; done
 shift
 umask 022
 """
-_SANDBOXED = (
-    _LAUNCH_SCRIPT
-    + f'info=$1; shift; filter=$1; shift; exec "$@" {LOCK_FD}<&0 {INFO_FD}>"$info" {FILTER_FD}<"$filter" </dev/null'
+_SANDBOXED = _LAUNCH_SCRIPT + (
+    f'info=$1; shift; filter=$1; shift; exec "$@" {LOCK_FD}<&0 {INFO_FD}>"$info" {FILTER_FD}<"$filter" '
+    "</dev/null"
 )
 # The user's processes never have the lock, so they can't release it: the identity is written by now.
 _WITHOUT_SANDBOX = _LAUNCH_SCRIPT + 'cd "$1"; shift; exec "$@" </dev/null'

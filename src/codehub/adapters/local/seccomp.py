@@ -16,22 +16,25 @@ _MACHINES = {"x86_64": (_X86_64, 0), "aarch64": (_AARCH64, 1)}
 # The calls' numbers on x86-64 and on arm64; None is a call that only the one has.
 # fmt: off
 _REFUSED: dict[str, tuple[int, int | None]] = {
-    "acct": (163, 89), "add_key": (248, 217), "bpf": (321, 280), "clock_adjtime": (305, 266), "clock_settime": (227, 112),
-    "create_module": (174, None), "delete_module": (176, 106), "finit_module": (313, 273), "fsconfig": (431, 431),
-    "fsmount": (432, 432), "fsopen": (430, 430), "fspick": (433, 433), "get_kernel_syms": (177, None),
-    "get_mempolicy": (239, 236), "init_module": (175, 105), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    "acct": (163, 89), "add_key": (248, 217), "bpf": (321, 280), "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112), "create_module": (174, None), "delete_module": (176, 106),
+    "finit_module": (313, 273), "fsconfig": (431, 431), "fsmount": (432, 432), "fsopen": (430, 430),
+    "fspick": (433, 433), "get_kernel_syms": (177, None), "get_mempolicy": (239, 236),
+    "init_module": (175, 105), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
     "io_uring_setup": (425, 425), "ioperm": (173, None), "iopl": (172, None), "kcmp": (312, 272),
     "kexec_file_load": (320, 294), "kexec_load": (246, 104), "keyctl": (250, 219), "listmount": (458, 458),
     "lookup_dcookie": (212, 18), "lsm_get_self_attr": (459, 459), "lsm_list_modules": (461, 461),
     "lsm_set_self_attr": (460, 460), "mbind": (237, 235), "migrate_pages": (256, 238), "mount": (165, 40),
     "mount_setattr": (442, 442), "move_mount": (429, 429), "move_pages": (279, 239), "nfsservctl": (180, 42),
-    "open_by_handle_at": (304, 265), "open_tree": (428, 428), "perf_event_open": (298, 241), "pidfd_getfd": (438, 438),
-    "pivot_root": (155, 41), "process_madvise": (440, 440), "query_module": (178, None), "quotactl": (179, 60),
-    "quotactl_fd": (443, 443), "reboot": (169, 142), "request_key": (249, 218), "set_mempolicy": (238, 237),
-    "set_mempolicy_home_node": (450, 450), "setdomainname": (171, 162), "sethostname": (170, 161), "setns": (308, 268),
-    "settimeofday": (164, 170), "statmount": (457, 457), "swapoff": (168, 225), "swapon": (167, 224), "sysctl": (156, None),
-    "sysfs": (139, None), "syslog": (103, 116), "umount2": (166, 39), "unshare": (272, 97), "uselib": (134, None),
-    "userfaultfd": (323, 282), "ustat": (136, None), "vhangup": (153, 58), "vserver": (236, None),
+    "open_by_handle_at": (304, 265), "open_tree": (428, 428), "perf_event_open": (298, 241),
+    "pidfd_getfd": (438, 438), "pivot_root": (155, 41), "process_madvise": (440, 440),
+    "query_module": (178, None), "quotactl": (179, 60), "quotactl_fd": (443, 443), "reboot": (169, 142),
+    "request_key": (249, 218), "set_mempolicy": (238, 237), "set_mempolicy_home_node": (450, 450),
+    "setdomainname": (171, 162), "sethostname": (170, 161), "setns": (308, 268), "settimeofday": (164, 170),
+    "statmount": (457, 457), "swapoff": (168, 225), "swapon": (167, 224), "sysctl": (156, None),
+    "sysfs": (139, None), "syslog": (103, 116), "umount2": (166, 39), "unshare": (272, 97),
+    "uselib": (134, None), "userfaultfd": (323, 282), "ustat": (136, None), "vhangup": (153, 58),
+    "vserver": (236, None),
 }
 # fmt: on
 _CLONE, _CLONE3, _SOCKET, _PERSONALITY = (56, 220), (435, 435), (41, 198), (135, 92)

@@ -18,6 +18,7 @@ from codehub.adapters.local.survey import is_changed_since
 from codehub.adapters.local.tar import Tar, write_out
 from codehub.adapters.local.trash import Trash
 from codehub.adapters.threads import BlockingReads, in_thread
+from codehub.core.messages import Code, Message
 from codehub.core.observation import Volume
 from codehub.ports.archives import Archives, Attribute
 from codehub.ports.backends import ActionFailed
@@ -67,13 +68,13 @@ class LocalStorage(ArchivingStorage):
     async def provision(self, home: Home, *, replaces: str | None = None) -> str:
         _, volume_found = await self.locate(home)
         if volume_found is None:
-            await self._refuse_in_use(home, "replaced")
+            await self._refuse_in_use(home)
         volume_id = await in_thread(self.homes.provision, home, replaces)
         await self._tidy(home)
         return volume_id
 
     async def adopt(self, home: Home, lost: str) -> str:
-        await self._refuse_in_use(home, "adopted")
+        await self._refuse_in_use(home)
         return await in_thread(self.homes.adopt, home, lost)
 
     async def restore(
@@ -97,7 +98,7 @@ class LocalStorage(ArchivingStorage):
             async with aclosing(self._read_archive(archive_key, report, acls=acls)) as parts:
                 await self._tar.unpack(_touch_while_reading(staging, parts), staging / "home", acls=acls)
             await write_out(staging)
-            await self._refuse_in_use(home, "replaced")
+            await self._refuse_in_use(home)
             return await in_thread(self.homes.put_in_place, home, staging, archive_key, replaces)
         except ActionFailed:
             # The next try may need the disk space of this one.
@@ -113,7 +114,7 @@ class LocalStorage(ArchivingStorage):
             if found_home is None:
                 return
             home = found_home
-        await self._refuse_in_use(home, "deleted")
+        await self._refuse_in_use(home)
         await in_thread(self.homes.remove, home, volume_id)
         await self._tidy(home)
         await in_thread(self.homes.forget_empty, self.homes.directory(home))
@@ -168,9 +169,9 @@ class LocalStorage(ArchivingStorage):
     def _unsupported_attributes(self) -> Collection[Attribute]:
         return () if os.geteuid() == 0 else (Attribute.CAPABILITY,)
 
-    async def _refuse_in_use(self, home: Home, action: str) -> None:
+    async def _refuse_in_use(self, home: Home) -> None:
         if await self._is_in_use(home.workspace_id):
-            raise ActionFailed(f"the home is in use, so it is not {action}")
+            raise ActionFailed(Message(Code.VOLUME_IN_USE))
 
     async def _tidy(self, home: Home) -> None:
         """Move what an earlier call has left beside the home to the trash. It is removed later."""

@@ -24,7 +24,7 @@ class WatchedProcess:
     fd: int
 
 
-class Watch:
+class EndWatcher:
     """Reports the end of an instance at once, whoever started it. Like every hint, it may be missing."""
 
     def __init__(self) -> None:

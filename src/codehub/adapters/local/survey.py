@@ -12,6 +12,7 @@ from pathlib import Path
 
 from codehub.adapters.gnutar import other_filesystem
 from codehub.adapters.local.programs import run_program
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed
 
 # One line of a process's arguments: pipes and device nodes are named to tar one by one.
@@ -24,7 +25,10 @@ _ASK_SPECIAL = ("(", "-type", "b", "-o", "-type", "c", "-o", "-type", "p", ")", 
 # Of another filesystem find shows only the top directory.
 _ASK_DIRECTORY = ("-type", "d", "-printf", r"D%D %P\0")
 _ASK_FILE = ("-type", "f", "-printf", r"F%b %n\0")
-_ASK_READ_ONLY = ("-type", "f", "!", "-perm", "-u+w", "-printf", r"F%b %n\0R%P\0")
+_ASK_READ_ONLY = (
+    *("-type", "f", "!", "-perm", "-u+w", "-printf", r"F%b %n\0R%P\0", "-o"),
+    *("-type", "d", "!", "-perm", "-u+w", "-printf", r"D%D %P\0R%P\0"),
+)
 
 
 @dataclass
@@ -36,7 +40,7 @@ class Survey:
     special_bytes: int = 0
     device: bytes = b""
     read_only: list[bytes] = field(default_factory=list)
-    """Files that their owner can't write, if they are wanted."""
+    """Files and directories that their owner can't write, if they are wanted."""
     problem: str = ""
     """The error message of find, if it has not read everything."""
 
@@ -44,7 +48,7 @@ class Survey:
         """Add one entry of find's output."""
         if kind == _READ_ONLY:
             self.read_only.append(data)
-            return  # which is listed once more, as a file
+            return  # which is listed once more, as what it is
         self.size += _HEADER_BYTES
         if kind == _FILE:
             blocks, links = data.split()
@@ -86,7 +90,7 @@ async def survey(path: str, *, inside: Sequence[str] = (), names_read_only: bool
                 for entry in entries:
                     result.add(entry[:1], entry[1:])
                 if result.special_bytes > _SPECIAL_BYTES_MAX:
-                    raise ActionFailed("the home holds too many pipes or device nodes: remove them")
+                    raise ActionFailed(Message(Code.TOO_MANY_DEVICES))
         if await find.exit_code():
             result.problem = find.complaint
     return result

@@ -29,6 +29,7 @@ from codehub.adapters.gnutar import (
 from codehub.adapters.local.programs import run, run_program
 from codehub.adapters.local.survey import survey
 from codehub.adapters.threads import in_thread
+from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Report
 
@@ -67,8 +68,9 @@ class Sandbox:
 class Tar:
     """Packs and unpacks homes, in the best sandbox of this machine."""
 
-    def __init__(self) -> None:
-        self._sandbox_result: tuple[Sandbox | None] | None = None
+    def __init__(self, *, is_confined: bool = False) -> None:
+        """`is_confined`: whoever runs us sees nothing but the home already, as in a container of our own."""
+        self._sandbox_result: tuple[Sandbox | None] | None = (None,) if is_confined else None
 
     async def is_sandboxed(self) -> bool:
         return await self._sandbox() is not None
@@ -96,7 +98,7 @@ class Tar:
                     yield part
             check_packed(await tar.exit_code(), bytes(tar.stderr))
             if survey_result.problem:
-                raise ActionFailed(f"the home can't be looked at whole: {survey_result.problem}")
+                raise ActionFailed(Message(Code.HOME_UNREADABLE, {"text": survey_result.problem}))
 
     async def unpack(self, tar_stream: AsyncIterator[memoryview], home: Path, *, acls: bool = True) -> None:
         """Unpack the stream into this empty directory. What the stream raises comes before what tar says."""
@@ -163,19 +165,18 @@ def _capability_options(capabilities: Sequence[str]) -> list[str]:
 
 
 def _refuse_unrestorable(home: Path, read_only: Iterable[bytes]) -> None:
-    """Refuse files that tar makes read-only before it gives them their attributes: what could not be restored
-    is not archived.
+    """Refuse what tar makes read-only before it gives it its attributes: what could not be restored is not
+    archived.
     """
     for path in map(os.fsdecode, read_only):
         try:
             attributes = os.listxattr(home / path, follow_symlinks=False)
         except OSError as error:
-            raise ActionFailed(f"{path!r} can't be looked at: {error.strerror}") from None
-        if any(name.startswith("user.") for name in attributes):
             raise ActionFailed(
-                f"{path!r} is read-only and has extended attributes, so without bubblewrap (and user namespaces) it could not"
-                " be restored: install bubblewrap, or let its owner write it (chmod u+w)"
-            )
+                Message(Code.HOME_UNREADABLE, {"text": f"{path!r}: {error.strerror}"})
+            ) from None
+        if any(name.startswith("user.") for name in attributes):
+            raise ActionFailed(Message(Code.NEEDS_SANDBOX, {"path": repr(path or ".")}))
 
 
 async def remove_tree(path: Path) -> None:
@@ -188,7 +189,7 @@ async def remove_tree(path: Path) -> None:
         await run("chmod", "-R", "u+rwx", "--", str(path))
         code, complaint = await remove()
     if code:
-        raise ActionFailed(f"{path} can't be removed: {complaint}")
+        raise ActionFailed(Message(Code.PATH_NOT_REMOVED, {"path": str(path), "text": complaint}))
 
 
 async def write_out(directory: Path) -> None:
@@ -199,6 +200,4 @@ async def write_out(directory: Path) -> None:
     code, complaint = await run("sync", "--file-system", str(directory))
     if code:
         full = any(sign in complaint for sign in FULL)
-        raise ActionFailed(
-            f"{'no space left to restore the home' if full else 'the disk did not take the home'}: {complaint}"
-        )
+        raise ActionFailed(Message(Code.HOMES_FULL if full else Code.DISK_FAILED, {"text": complaint}))

@@ -17,6 +17,7 @@ from codehub.adapters.local.launch import Launcher, check_reach
 from codehub.adapters.local.readable import readable_copy
 from codehub.adapters.local.records import Paths
 from codehub.adapters.processes import all_ended
+from codehub.core.messages import Code, Message, verbatim
 from codehub.core.workspace import Resources, StorageBackend
 from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import InstanceSpec
@@ -35,7 +36,7 @@ class TrialResult:
     """The IDEs that can be run, and the reason for each that can't."""
 
     ides: Mapping[str, InstalledIde]
-    failures: Mapping[str, str]
+    failures: Mapping[str, Message]
 
 
 async def try_ides(
@@ -43,7 +44,7 @@ async def try_ides(
 ) -> TrialResult:
     """Try them all. `place` is a directory for this alone, beside the homes; `cache` is for copies."""
     runnable: dict[str, InstalledIde] = {}
-    failures: dict[str, str] = {}
+    failures: dict[str, Message] = {}
     # Left by a process that was killed here.
     await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
     try:
@@ -60,7 +61,7 @@ async def try_ides(
 
 async def _runnable(
     launcher: Launcher, ide: InstalledIde, directory: Path, cache: Path, clock: Clock
-) -> InstalledIde | str:
+) -> InstalledIde | Message:
     problem = await _find_problem(launcher, ide, directory, clock)
     uid = launcher.accounts.uid_of(TRIAL_ID)
     if problem is None or uid is None:
@@ -70,12 +71,14 @@ async def _runnable(
             check_reach(uid, [directory])  # no copy helps if the home itself can't be reached
         copy = await asyncio.to_thread(readable_copy, ide, cache)
     except ActionFailed as error:
-        return str(error)
+        return error.message
     problem = await _find_problem(launcher, copy, directory, clock)
     return problem or copy
 
 
-async def _find_problem(launcher: Launcher, ide: InstalledIde, directory: Path, clock: Clock) -> str | None:
+async def _find_problem(
+    launcher: Launcher, ide: InstalledIde, directory: Path, clock: Clock
+) -> Message | None:
     """Return why it can't be run, or None. It is run as a workspace would be, but on an empty home."""
 
     def argv(_place: IdePaths) -> tuple[str, ...]:
@@ -85,8 +88,10 @@ async def _find_problem(launcher: Launcher, ide: InstalledIde, directory: Path, 
     spec = InstanceSpec(TRIAL_ID, StorageBackend.LOCAL_DIR, "trial", "", ide.name, _RESOURCES)
     try:
         process = await launcher.launch(spec, "trial", home, replace(ide, argv=argv), paths)
-    except (ActionFailed, OSError) as error:
-        return str(error)
+    except ActionFailed as error:
+        return error.message
+    except OSError as error:
+        return verbatim(str(error))
     has_ended = process is None or await all_ended([process], clock=clock, within_s=_TRIAL_S)
     record = paths.read()
     assert record is not None
@@ -99,12 +104,8 @@ async def _find_problem(launcher: Launcher, ide: InstalledIde, directory: Path, 
     paths.remove()
     if _ANSWER in lines:
         return None
-    output = " ".join(" ".join(lines).split())
-    return (
-        output[-_OUTPUT_LENGTH_MAX:]
-        if has_ended
-        else f"no answer in {_TRIAL_S:g} s {output[-_OUTPUT_LENGTH_MAX:]}"
-    )
+    output = " ".join(" ".join(lines).split())[-_OUTPUT_LENGTH_MAX:]
+    return verbatim(output) if has_ended else Message(Code.IDE_SILENT, {"seconds": _TRIAL_S, "text": output})
 
 
 def _make_home(directory: Path) -> Path:

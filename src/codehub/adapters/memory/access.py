@@ -118,7 +118,7 @@ class MemoryAccess:
     async def close_session(self, id_sha256: bytes) -> None:
         self._sessions.pop(id_sha256, None)
 
-    async def session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
+    async def use_session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
         session, now = self._sessions.get(id_sha256), self._now()
         if session is None or session.expires_at <= now:
             return None
@@ -167,7 +167,7 @@ class MemoryAccess:
                 return
         raise UnknownToken(str(token_id))
 
-    async def token(self, token_sha256: bytes) -> Person | None:
+    async def use_token(self, token_sha256: bytes) -> Person | None:
         entry, now = self._tokens.get(token_sha256), self._now()
         if entry is None:
             return None
@@ -234,7 +234,7 @@ class MemoryAccess:
         users = {key: self._users[owner].user for key, owner in owners.items()}
         return {key: user for key, user in users.items() if not user.disabled}
 
-    async def signing(self) -> SigningKey:
+    async def device_signing_key(self) -> SigningKey:
         return SigningKey(self._device_key, self._now())
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:

@@ -89,7 +89,7 @@ class MemoryReading:
         await self._faults("load")
         return Position(0, seq) if any(recorded.seq == seq for recorded in self._history) else None
 
-    async def moving(self) -> Sequence[WorkspaceProgress]:
+    async def all_progress(self) -> Sequence[WorkspaceProgress]:
         await self._faults("load")
         return [
             WorkspaceProgress(workspace_id, self._owner(workspace_id), progress)

@@ -4,51 +4,20 @@ committed.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
+from codehub.adapters.memory.contents import Disk, Files, Object
 from codehub.adapters.memory.faults import Faults, no_faults
+from codehub.adapters.memory.finalizers import Finalizers
 from codehub.core.errors import ErrorReason
+from codehub.core.messages import Code, Message
 from codehub.core.observation import Archive, Volume
 from codehub.ports.archives import archive_key as key_of
-from codehub.ports.backends import ActionFailed
+from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Home, MayCommit, Report, RestoredVolume, StoredArchive
 from codehub.ports.system import Identity
-
-Files = Mapping[str, bytes]
-
-
-@dataclass(slots=True)
-class Disk:
-    """A volume: complete only when it has its id."""
-
-    volume_id: str | None
-    files: dict[str, bytes] = field(default_factory=dict)
-    as_made: Files = field(default_factory=dict)
-    written_at: datetime | None = None
-    former_id: str | None = None
-    """The id of a volume whose identity was lost."""
-    made_from: str | None = None
-
-    @property
-    def name(self) -> str | None:
-        return self.volume_id or self.former_id
-
-
-@dataclass(frozen=True, slots=True)
-class Object:
-    """An archive: the files, whether its `.meta` was written, and whether that can be read."""
-
-    files: Files
-    modified_at: datetime
-    has_meta: bool = False
-    committed_at: datetime | None = None
-    is_damaged: bool = False
-
-    @property
-    def committed(self) -> bool:
-        return self.has_meta and not self.is_damaged
 
 
 class MemoryStorage:
@@ -65,23 +34,26 @@ class MemoryStorage:
         disks: dict[UUID, Disk] | None = None,
         objects: dict[str, Object] | None = None,
     ) -> None:
-        """`disks` and `objects` hold what there is: a simulator gives dictionaries that report each change."""
+        """`disks` and `objects` hold what there is: a simulator gives dictionaries that report each
+        change.
+        """
         self._now = now
         self._identity = identity
         self._faults = faults
         self._disks: dict[UUID, Disk] = {} if disks is None else disks
         self._objects: dict[str, Object] = {} if objects is None else objects
         self._jobs: dict[UUID, object] = {}
+        self.finalizers = Finalizers()
         self.is_in_use: Callable[[UUID], bool] = lambda _workspace_id: False
         self.made: list[UUID] = []
         self.destroyed: list[UUID] = []
 
     async def provision(self, home: Home, *, replaces: str | None = None) -> str:
         await self._faults("storage.provision.before_effect")
-        disk = self._disks.get(home.workspace_id)
+        disk = await self._present(home)
         if disk is None or disk.volume_id is None:
             _refuse_other(disk, replaces)
-            self._refuse_in_use(home, "replaced")
+            await self._make_room(home, disk)
             disk = self._disks[home.workspace_id] = Disk(None)
             await self._faults("storage.provision.between_effects")
             disk.volume_id = self._new_volume(home)
@@ -90,16 +62,16 @@ class MemoryStorage:
 
     async def adopt(self, home: Home, lost: str) -> str:
         await self._faults("storage.adopt.before_effect")
-        disk = self._disks.get(home.workspace_id)
+        disk = await self._present(home)
         if disk is None:
-            raise ActionFailed("there is no volume to adopt", reason=ErrorReason.DATA_LOST)
+            raise ActionFailed(Message(Code.NOTHING_TO_ADOPT), reason=ErrorReason.DATA_LOST)
         if disk.volume_id is None:
             if disk.former_id != lost:
-                raise ActionFailed(f"the volume that is there was never {lost}")
-            self._refuse_in_use(home, "adopted")
+                raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": lost}))
+            self._refuse_in_use(home)
             disk.volume_id, disk.former_id = lost, None
         elif disk.volume_id != lost:
-            raise ActionFailed("the volume that is there has an identity: it is not adopted")
+            raise ActionFailed(Message(Code.HAS_IDENTITY))
         await self._faults("storage.adopt.after_effect")
         return lost
 
@@ -108,9 +80,9 @@ class MemoryStorage:
     ) -> RestoredVolume:
         await self._faults("storage.restore.before_effect")
         archive = self._committed_archive(archive_key)
-        disk = self._disks.get(home.workspace_id)
+        disk = await self._present(home)
         _refuse_other(disk, replaces)
-        self._refuse_in_use(home, "replaced")
+        await self._make_room(home, disk)
         if disk is not None and disk.volume_id is not None:
             self.destroyed.append(home.workspace_id)
         job = self._begin_job(home)
@@ -131,13 +103,13 @@ class MemoryStorage:
         key = key_of(home.workspace_id, op_id)
         if not self._is_committed(key):
             job = self._begin_job(home)
-            files = dict(self._disk(home, volume_id).files)
+            files = dict(self.require(home.workspace_id, volume_id).files)
             self._objects[key] = Object(files, self._now())
             report(Amount("archive", _size(files), _size(files)))
             await self._faults("storage.archive.between_effects")
             at = await may_commit()
             self._check_job(home, job)
-            self._disk(home, volume_id)
+            self.require(home.workspace_id, volume_id)
             self._commit(key, at)
         await self._faults("storage.archive.after_effect")
         return key
@@ -171,24 +143,21 @@ class MemoryStorage:
         disk = self._disks.get(home.workspace_id)
         if disk is not None:
             if disk.name != volume_id:
-                raise ActionFailed(f"the volume that is there is not {volume_id}")
-            self._refuse_in_use(home, "deleted")
-            del self._disks[home.workspace_id]
+                raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": volume_id}))
+            self._refuse_in_use(home)
+            await self._end(home.workspace_id)
             self.destroyed.append(home.workspace_id)
         await self._faults("storage.delete_volume.after_effect")
 
     async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
         await self._faults("storage.is_worked_on")
-        disk = self._disk(home, volume_id)
+        disk = self.require(home.workspace_id, volume_id)
         is_later = since is None or (disk.written_at is not None and disk.written_at > since)
         return disk.files != disk.as_made and is_later
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         await self._faults("storage.list_volumes")
-        return {
-            workspace_id: Volume(disk.volume_id, disk.former_id, disk.made_from)
-            for workspace_id, disk in self._disks.items()
-        }
+        return self.volumes()
 
     async def head_archive(self, archive_key: str) -> Archive | None:
         await self._faults("storage.head_archive")
@@ -251,6 +220,33 @@ class MemoryStorage:
         """Every archive that is there, committed or not, whatever faults there are."""
         return self._objects
 
+    def volumes(self) -> Mapping[UUID, Volume]:
+        """What is listed. What is ending is there until it is gone."""
+        return {
+            workspace_id: Volume(disk.volume_id, disk.former_id, disk.made_from)
+            for workspace_id, disk in self._disks.items()
+        }
+
+    def hold(self, workspace_id: UUID) -> None:
+        """Let what is deleted of it from now on stay, as ending, until it is released."""
+        self.finalizers.hold(workspace_id)
+
+    def release(self, workspace_id: UUID) -> None:
+        """Let what was deleted meanwhile go."""
+        disk = self._disks.get(workspace_id)
+        if disk is not None and disk.is_ending:
+            del self._disks[workspace_id]
+        self.finalizers.release(workspace_id)
+
+    def require(self, workspace_id: UUID, volume_id: str) -> Disk:
+        """Return this very volume. Refuses unless it is there, complete, and to stay."""
+        disk = self._disks.get(workspace_id)
+        if disk is None or disk.volume_id != volume_id:
+            raise ActionFailed(Message(Code.NO_SUCH_VOLUME, {"volume_id": volume_id}))
+        if disk.is_ending:
+            raise BackendUnreachable(_held(workspace_id))
+        return disk
+
     def volume_id(self, workspace_id: UUID) -> str | None:
         disk = self._disks.get(workspace_id)
         return None if disk is None else disk.volume_id
@@ -303,11 +299,33 @@ class MemoryStorage:
         """Cut its `.meta`: a list still shows both halves."""
         self._objects[archive_key] = replace(self._objects[archive_key], is_damaged=True)
 
-    def _disk(self, home: Home, volume_id: str) -> Disk:
+    async def _present(self, home: Home) -> Disk | None:
+        """Return the volume that is there to stay. One that is ending is waited for."""
         disk = self._disks.get(home.workspace_id)
-        if disk is None or disk.volume_id != volume_id:
-            raise ActionFailed(f"there is no volume {volume_id} of workspace {home.workspace_id}")
-        return disk
+        if disk is None or not disk.is_ending:
+            return disk
+        await self._end(home.workspace_id)
+        return None
+
+    async def _make_room(self, home: Home, disk: Disk | None) -> None:
+        """Let a new volume take the place of this one. One that is held has to go first."""
+        self._refuse_in_use(home)
+        if disk is not None and home.workspace_id in self.finalizers:
+            await self._end(home.workspace_id)
+        if (there := self._disks.get(home.workspace_id)) is not None and there is not disk:
+            raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": None}))
+
+    async def _end(self, workspace_id: UUID) -> None:
+        """Delete it, and return when it is gone. Who waits gives up after a time; the deletion does not."""
+        if workspace_id not in self.finalizers:
+            del self._disks[workspace_id]
+            return
+        disk = self._disks[workspace_id]
+        if not disk.is_ending:
+            disk.is_ending = True
+            self._disks[workspace_id] = disk
+        if not await self.finalizers.is_released(workspace_id):
+            raise BackendUnreachable(_held(workspace_id))
 
     def _begin_job(self, home: Home) -> object:
         """Register a job. One per workspace: the old one then fails."""
@@ -316,11 +334,11 @@ class MemoryStorage:
 
     def _check_job(self, home: Home, job: object) -> None:
         if self._jobs[home.workspace_id] is not job:
-            raise ActionFailed("a newer job took this one's place")
+            raise ActionFailed(Message(Code.NEWER_JOB))
 
-    def _refuse_in_use(self, home: Home, action: str) -> None:
+    def _refuse_in_use(self, home: Home) -> None:
         if self.is_in_use(home.workspace_id):
-            raise ActionFailed(f"the home is in use, so it is not {action}")
+            raise ActionFailed(Message(Code.VOLUME_IN_USE))
 
     def _new_volume(self, home: Home) -> str:
         self.made.append(home.workspace_id)
@@ -332,22 +350,31 @@ class MemoryStorage:
     def _committed_archive(self, archive_key: str) -> Object:
         archive = self._objects.get(archive_key)
         if archive is None or not archive.has_meta:
-            raise ActionFailed("the archive is gone", reason=ErrorReason.DATA_LOST)
+            raise ActionFailed(
+                Message(Code.ARCHIVE_NOT_THERE, {"key": archive_key}), reason=ErrorReason.DATA_LOST
+            )
         if archive.is_damaged:
-            raise ActionFailed("the archive can't be trusted", reason=ErrorReason.ARCHIVE_CORRUPTED)
+            raise ActionFailed(
+                Message(Code.ARCHIVE_DAMAGED, {"key": archive_key, "problem": Message(Code.CHECKSUM_WRONG)}),
+                reason=ErrorReason.ARCHIVE_CORRUPTED,
+            )
         return archive
 
     def _commit(self, key: str, at: datetime | None) -> None:
         if at is None:
-            raise ActionFailed("the operation was taken over: its archive is not committed")
+            raise ActionFailed(Message(Code.ARCHIVE_OVERTAKEN))
         if key not in self._objects:  # garbage collection was faster than an abandoned job
-            raise ActionFailed("the archive was removed while it was made")
+            raise ActionFailed(Message(Code.ARCHIVE_NOT_THERE, {"key": key}))
         self._objects[key] = replace(self._objects[key], has_meta=True, committed_at=at)
 
 
 def _refuse_other(disk: Disk | None, replaces: str | None) -> None:
     if disk is not None and disk.name not in (None, replaces):
-        raise ActionFailed(f"the volume that is there is not {replaces}")
+        raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": replaces}))
+
+
+def _held(workspace_id: UUID) -> Message:
+    return Message(Code.CLAIM_HELD, {"claim": str(workspace_id), "finalizers": ["memory"]})
 
 
 def _digest(files: Files) -> str:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from hashlib import sha256
 from itertools import takewhile
 from uuid import UUID
 
@@ -38,7 +39,9 @@ from codehub.ports.store import (
 )
 
 OnCommit = Callable[[Workspace | None, Workspace, list[Event]], None]
-"""Takes a row as it was before a commit, None if there was none, as it is now, and the events that came with it."""
+"""Takes a row as it was before a commit, None if there was
+none, as it is now, and the events that came with it.
+"""
 
 
 class MemoryStore(MemoryReading):
@@ -201,7 +204,9 @@ class MemoryStore(MemoryReading):
             return refused
         self._check_references(workspace_id, spec)
         now = self._now()
-        created = Workspace(workspace_id, spec, Status(), created_at=now, updated_at=now)
+        created = Workspace(
+            workspace_id, spec, Status(), created_at=now, updated_at=now, label=_label_of(workspace_id)
+        )
         self._commit({workspace_id: created}, [(workspace_id, event) for event in events])
         if key is not None:
             self._keys[spec.owner_user_id, key.word] = (key.body_sha256, workspace_id)
@@ -315,6 +320,11 @@ class MemoryStore(MemoryReading):
             return self._workspaces[workspace_id]
         except KeyError:
             raise UnknownWorkspace(str(workspace_id)) from None
+
+
+def _label_of(workspace_id: UUID) -> str:
+    """Return its label. In memory it is the same in every run, as all that is drawn there."""
+    return sha256(workspace_id.bytes).hexdigest()[:20]
 
 
 def _check_kind(event: Event) -> Event:

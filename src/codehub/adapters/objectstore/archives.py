@@ -3,22 +3,31 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from codehub.adapters.objectstore.codec import Download, Packer, Unpacker
+from codehub.adapters.objectstore.jobs import JobArchives, run_archiving, run_restoring
 from codehub.adapters.objectstore.leftovers import Leftovers
-from codehub.adapters.objectstore.meta import LaterMeta, Meta, UnknownMeta, decode
-from codehub.adapters.objectstore.scan import RefusedStream, TarScan, UnsupportedAttribute
+from codehub.adapters.objectstore.meta import Content, LaterMeta, Meta, UnknownMeta, decode
 from codehub.adapters.objectstore.store import MARK, Objects
-from codehub.adapters.threads import begin, in_thread, wait_for, wait_until_done
+from codehub.adapters.objectstore.streams import corruption, open_packer, pack, unpack, verify_stored
+from codehub.adapters.threads import in_thread, wait_until_done
 from codehub.core.errors import ErrorReason
+from codehub.core.messages import Code, Message
 from codehub.core.observation import Archive
-from codehub.ports.archives import ARCHIVE_KEY, Attribute, Check, Estimate, unknown_size
+from codehub.ports.archives import (
+    ARCHIVE_KEY,
+    Attribute,
+    Check,
+    Estimate,
+    LongerThanEstimated,
+    RunJob,
+    unknown_size,
+)
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import Amount, Report, StoredArchive
+from codehub.ports.storage import Report, StoredArchive
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -30,10 +39,6 @@ class _AlreadyCommitted(Exception):
     """Another process has finished the archive of this operation meanwhile."""
 
 
-class _ObjectMissing(Exception):
-    """The object is not there."""
-
-
 class ObjectArchives:
     """An archive is `home.tar.zst` and a `.meta`.
 
@@ -43,6 +48,7 @@ class ObjectArchives:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._leftovers = Leftovers(objects)
+        self._jobs = JobArchives(objects)
 
     async def write(
         self,
@@ -57,40 +63,20 @@ class ObjectArchives:
         await self._objects.check()
         if await self.secure(key):
             return
-        packer = Packer(refused)
-        try:
-            async with aclosing(self._pack(key, tar, packer)) as parts:
-                await self._objects.upload(key, parts, size)
-        except _AlreadyCommitted:
-            return
-        except RefusedStream as error:
-            raise ActionFailed(f"the home could not be restored from its archive: {error}") from None
-        finally:
-            await in_thread(packer.proof.abandon)
+        async with open_packer(refused) as packer:
+            try:
+                async with aclosing(self._unless_committed(key, pack(tar, packer))) as parts:
+                    await self._objects.upload(key, parts, size)
+            except _AlreadyCommitted:
+                return
         # Flushing the disk takes a while; the archive is read back meanwhile.
         durable = asyncio.ensure_future(self._objects.make_durable(key))
         try:
-            await self._read_back(key, packer, report)
+            await self._read_back(key, packer.content, report)
         finally:
             await wait_until_done(durable)
         await durable
-        scan = packer.proof.scan
-        meta = Meta(
-            packer.sha256,
-            packer.size,
-            scan.members,
-            packer.uncompressed_size,
-            scan.outward,
-            workspace_id=key.split("/", maxsplit=1)[0],
-            key=key,
-            committed_at=await check(),
-        )
-        # A kill before this line leaves an incomplete archive, which does not count; after it, a complete
-        # one.
-        await self._objects.put(key + _META, meta.encode())
-        # A network disk may report a full volume only when the file is closed, and that error is lost.
-        if await self._objects.get(key + _META) != meta.encode():
-            raise ActionFailed(f"the archive {key} is not committed: its .meta is not what was written")
+        await self._commit(key, packer.content, check)
 
     async def secure(self, key: str) -> bool:
         if (meta := await self._commit_meta(_check_key(key))) is None:
@@ -103,18 +89,49 @@ class ObjectArchives:
         self, key: str, report: Report, *, refused: Collection[Attribute] = ()
     ) -> AsyncGenerator[memoryview, None]:
         meta = await self._meta_of(_check_key(key))
-        scan = TarScan(members_max=meta.files, outward_max=meta.outward_links, refused=refused)
-        try:
-            async with aclosing(self._parts(key, meta, scan, report)) as parts:
-                async for part in parts:
-                    yield part
-        except UnsupportedAttribute as error:
-            raise ActionFailed(f"the archive {key} can't be restored here: {error}") from None
-        except RefusedStream as error:
-            raise _corruption(key, str(error)) from None
-        except _ObjectMissing:
+        parts = await in_thread(self._objects.download, key)
+        if parts is None:
             await self._objects.check()
-            raise ActionFailed(f"the archive {key} is gone", reason=ErrorReason.DATA_LOST) from None
+            raise ActionFailed(Message(Code.ARCHIVE_NOT_THERE, {"key": key}), reason=ErrorReason.DATA_LOST)
+        async with aclosing(unpack(key, parts, meta, report, refused)) as tar:
+            async for part in tar:
+                yield part
+
+    async def write_by_job(
+        self, key: str, run: RunJob, report: Report, check: Check, *, capacity: int, time_limit_s: int
+    ) -> None:
+        await self._objects.check()
+        while not await self.secure(key):
+            async with self._jobs.opened(key, capacity, time_limit_s) as archive:
+                # Whoever committed it meanwhile may not have seen what was opened just now.
+                if await self.secure(key):
+                    return
+                try:
+                    archived = await run_archiving(run, archive.grants, report)
+                except LongerThanEstimated as error:
+                    capacity = 2 * error.size  # not every filesystem reports its true size
+                    continue
+                except (ActionFailed, BackendUnreachable):
+                    if await self.secure(key):
+                        return
+                    raise
+                # What another controller has committed is not replaced.
+                if await self.secure(key):
+                    return
+                await archive.accept(archived)
+            await self._objects.make_durable(key)
+            await self._commit(key, archived.content, check)
+            return
+
+    async def read_by_job(self, key: str, run: RunJob, report: Report, *, time_limit_s: int) -> None:
+        meta = await self._meta_of(_check_key(key))
+        grants = await self._jobs.readable(key, meta.content, time_limit_s)
+        try:
+            await run_restoring(run, grants, report)
+        except ActionFailed as error:
+            if error.reason is ErrorReason.DATA_LOST:
+                await self._objects.check()
+            raise
 
     async def head(self, key: str) -> Archive | None:
         if await self._commit_meta(_check_key(key)) is not None:
@@ -132,9 +149,7 @@ class ObjectArchives:
         by_path = {entry["path"]: entry for entry in objects}
         # Looked for in the list itself: a disk that is unmounted meanwhile must not look like an empty one.
         if MARK not in by_path:
-            raise BackendUnreachable(
-                f"the list of archives does not have the file {MARK}: is the store mounted?"
-            )
+            raise BackendUnreachable(Message(Code.STORE_UNMARKED, {"place": self._objects.url, "mark": MARK}))
         return list(_group_archives(by_path))
 
     async def list_of(self, workspace_id: UUID) -> Sequence[StoredArchive]:
@@ -176,70 +191,48 @@ class ObjectArchives:
         await self._objects.check()
         return await in_thread(self._leftovers.remove, older_than)
 
-    async def _pack(self, key: str, tar: AsyncIterator[bytes], packer: Packer) -> AsyncGenerator[bytes, None]:
-        async for part in tar:
-            for chunk in await in_thread(packer.pack, part):
-                yield chunk
-        for chunk in await in_thread(packer.finish):
-            yield chunk
+    async def _unless_committed(
+        self, key: str, parts: AsyncGenerator[bytes, None]
+    ) -> AsyncGenerator[bytes, None]:
+        async with aclosing(parts):
+            async for part in parts:
+                yield part
         # Another process may have continued this operation. What it has committed is not overwritten.
         if await self.secure(key):
             raise _AlreadyCommitted
 
-    async def _read_back(self, key: str, packer: Packer, report: Report) -> None:
-        """Check that the store returns what was written.
-
-        If not, the home still exists, and the operation is repeated.
-        """
+    async def _read_back(self, key: str, content: Content, report: Report) -> None:
         parts = await in_thread(self._objects.download, key)
         if parts is None:
             await self._objects.check()
-            raise ActionFailed(f"the archive {key} vanished before it was verified")
-        stored = Download(parts, packer.size)
-        try:
-            while await in_thread(stored.read):
-                report(Amount("verify", stored.size, packer.size))
-        except RefusedStream as error:
-            raise ActionFailed(f"the archive {key} is not what was written: {error}") from None
-        if (stored.sha256, stored.size) != (packer.sha256, packer.size):
-            raise ActionFailed(f"the archive {key} is not what was written: its checksum is wrong")
+            raise ActionFailed(Message(Code.ARCHIVE_NOT_THERE, {"key": key}))
+        await verify_stored(key, parts, content, report)
 
-    async def _parts(
-        self, key: str, meta: Meta, scan: TarScan, report: Report
-    ) -> AsyncGenerator[memoryview, None]:
-        """Yield the tar stream, reading one part ahead. Raises _ObjectMissing or RefusedStream."""
-        parts = await in_thread(self._objects.download, key)
-        if parts is None:
-            raise _ObjectMissing
-        stored = Download(parts, meta.size)
-        unpacker = Unpacker(stored, scan, meta.uncompressed_size)
-        next_part = begin(unpacker.next_part)
-        try:
-            while part := await wait_for(next_part):
-                report(Amount("restore", stored.size, meta.size))
-                next_part = begin(unpacker.next_part)
-                yield part
-        finally:
-            await wait_until_done(next_part)
-        if (stored.sha256, stored.size) != (meta.sha256, meta.size):
-            raise RefusedStream("its checksum is wrong")
-        if (unpacker.uncompressed_size, scan.members) != (meta.uncompressed_size, meta.files):
-            raise RefusedStream("it holds less than its .meta says")
+    async def _commit(self, key: str, content: Content, check: Check) -> None:
+        workspace_id, at = key.split("/", maxsplit=1)[0], await check()
+        meta = Meta(**asdict(content), workspace_id=workspace_id, key=key, committed_at=at).encode()
+        # A kill before this line leaves an incomplete archive, which does not count; after it, a complete
+        # one.
+        await self._objects.put(key + _META, meta)
+        # A network disk may report a full volume only when the file is closed, and that error is lost.
+        if await self._objects.get(key + _META) != meta:
+            problem = Message(Code.CHECKSUM_WRONG)
+            raise ActionFailed(Message(Code.ARCHIVE_NOT_AS_WRITTEN, {"key": key, "problem": problem}))
 
     async def _meta_of(self, key: str) -> Meta:
         text = await self._objects.get(key + _META)
         if text is None:
             await self._objects.check()
             raise ActionFailed(
-                f"the archive {key} is gone, or was never completed: there is no .meta",
+                Message(Code.ARCHIVE_NOT_THERE, {"key": key}),
                 reason=ErrorReason.DATA_LOST,
             )
         try:
             meta = decode(text)
         except UnknownMeta as error:
-            raise _corruption(key, str(error)) from None
+            raise corruption(key, error.message) from None
         if not meta.is_of(key):
-            raise _corruption(key, f"its .meta is that of {meta.key}")
+            raise corruption(key, UnknownMeta(f"its .meta is that of {meta.key}").message)
         return meta
 
     async def _commit_meta(self, key: str) -> tuple[bytes, Meta] | None:
@@ -255,7 +248,7 @@ class ObjectArchives:
         try:
             meta = decode(text)
         except LaterMeta as error:
-            raise _corruption(key, str(error)) from None
+            raise corruption(key, error.message) from None
         except UnknownMeta:
             return None
         object_meta = await self._objects.head(key)
@@ -285,7 +278,3 @@ def _check_key(key: str) -> str:
     if not ARCHIVE_KEY.fullmatch(key):
         raise ValueError(f"not the key of an archive: {key!r}")
     return key
-
-
-def _corruption(key: str, reason: str) -> ActionFailed:
-    return ActionFailed(f"the archive {key} can't be trusted: {reason}", reason=ErrorReason.ARCHIVE_CORRUPTED)

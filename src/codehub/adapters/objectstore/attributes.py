@@ -8,6 +8,7 @@ works in a workspace, where no program gains privileges (docs/adr/0009).
 import re
 from collections.abc import Iterator, Mapping
 
+from codehub.core.messages import Code
 from codehub.ports.archives import Attribute
 
 ACCESS, DEFAULT = b"SCHILY.acl.access", b"SCHILY.acl.default"
@@ -28,25 +29,35 @@ _UNMAPPED_ID = b":4294967295:"
 _CAPABILITY_BYTES = {b"\x01": 12, b"\x02": 20, b"\x03": 24}
 
 
+class RefusedAttribute(Exception):
+    """No file of a home has this, or none that was archived as it
+    must be. The code takes the file's path as a fact.
+    """
+
+    def __init__(self, code: Code) -> None:
+        super().__init__(code)
+        self.code = code
+
+
 def attributes_of(
     records: Mapping[bytes, bytes], *, is_file: bool, is_directory: bool
 ) -> Iterator[Attribute]:
-    """Yield the attributes that not every restore can set. Raises ValueError for what no home's file has."""
+    """Yield the attributes that not every restore can set.
+    Raises RefusedAttribute for what no home's file has.
+    """
     access, default = records.get(ACCESS), records.get(DEFAULT)
     if access is not None or default is not None:
         if not is_directory and (default is not None or not is_file):
-            raise ValueError("has an ACL, and is nothing that can have one")
+            raise RefusedAttribute(Code.ATTRIBUTE_MALFORMED)
         if _UNMAPPED_ID in (access or b"") + (default or b""):
-            raise ValueError(
-                "has an ACL for somebody whom codehub, not being root, can't name: remove that entry (setfacl -x)"
-            )
+            raise RefusedAttribute(Code.ACL_OF_UNKNOWN)
         if _NAME.search((access or b"") + (default or b"")):
-            raise ValueError("has an ACL that names somebody by name, not by number: install bubblewrap")
+            raise RefusedAttribute(Code.ACL_BY_NAME)
         # tar writes both of a directory, and an empty one where there is no default.
         if not _ACL.fullmatch(access or b"") or (default and not _ACL.fullmatch(default)):
-            raise ValueError("has an ACL in a way that we do not write")
+            raise RefusedAttribute(Code.ATTRIBUTE_MALFORMED)
         yield Attribute.ACL
     if (capability := records.get(CAPABILITY)) is not None:
         if not is_file or len(capability) != _CAPABILITY_BYTES.get(capability[3:4]):
-            raise ValueError("has a capability that Linux does not know")
+            raise RefusedAttribute(Code.ATTRIBUTE_MALFORMED)
         yield Attribute.CAPABILITY

@@ -11,6 +11,7 @@ from typing import IO, Protocol, cast
 
 import zstandard
 
+from codehub.adapters.objectstore.meta import Content
 from codehub.adapters.objectstore.scan import RefusedStream, TarScan
 from codehub.ports.archives import Attribute
 
@@ -30,10 +31,12 @@ class Source(Protocol):
 
 
 class Packer:
-    """Compresses on every core. Its memory is that of a few windows per core, whatever the home's size."""
+    """Compresses on so many cores, on every one by default. Its memory is that of a few windows per core,
+    whatever the home's size.
+    """
 
-    def __init__(self, refused: Collection[Attribute] = ()) -> None:
-        self._chunks = zstandard.ZstdCompressor(level=_LEVEL, threads=-1).chunker(chunk_size=CHUNK_BYTES)
+    def __init__(self, refused: Collection[Attribute] = (), *, threads: int = -1) -> None:
+        self._chunks = zstandard.ZstdCompressor(level=_LEVEL, threads=threads).chunker(chunk_size=CHUNK_BYTES)
         self._digest = hashlib.sha256()
         self.size = 0
         self.uncompressed_size = 0
@@ -52,8 +55,12 @@ class Packer:
         return packed
 
     @property
-    def sha256(self) -> str:
-        return self._digest.hexdigest()
+    def content(self) -> Content:
+        """What was packed, once all of it was."""
+        scan = self.proof.scan
+        return Content(
+            self._digest.hexdigest(), self.size, scan.members, self.uncompressed_size, scan.outward
+        )
 
     def _count(self, chunks: Iterator[bytes]) -> list[bytes]:
         packed = list(chunks)

@@ -127,7 +127,7 @@ def _abort(uploads: Uploads, upload: Upload, older_than: datetime | None) -> boo
     try:
         if older_than is not None and uploads.last_change(upload) >= older_than:
             return False
-        uploads.abort(upload)
+        uploads.abort(upload.key, upload.upload_id)
     except NotAnswered as error:
         raise _RemovalFailed(f"{_name(upload)}: {error}") from None
     return True

@@ -9,8 +9,16 @@ written, since no member may lie below one.
 from collections.abc import Collection
 from zlib import adler32
 
-from codehub.adapters.objectstore.attributes import ACCESS, CAPABILITY, DEFAULT, OF_USERS, attributes_of
+from codehub.adapters.objectstore.attributes import (
+    ACCESS,
+    CAPABILITY,
+    DEFAULT,
+    OF_USERS,
+    RefusedAttribute,
+    attributes_of,
+)
 from codehub.adapters.objectstore.names import leads_outside, normalise, parents
+from codehub.core.messages import Code, Message
 from codehub.ports.archives import Attribute
 
 _BLOCK = 512
@@ -26,14 +34,19 @@ _SPARSE = frozenset({_MAJOR, _MINOR, _SPARSE_NAME, b"GNU.sparse.realsize"})
 _ALLOWED = _SPARSE | {b"path", b"linkpath", b"mtime", b"uid", b"gid", b"uname", b"gname", b"size"}
 _ATTRIBUTES = frozenset({ACCESS, DEFAULT, CAPABILITY})
 _PRINTED_BYTES = 200
-_REMEDIES = {
-    Attribute.ACL: "which the filesystem of the homes can't keep: mount it with ACLs",
-    Attribute.CAPABILITY: "which only root can give: remove it (setcap -r), or run codehub as root",
-}
+_UNSUPPORTED = {Attribute.ACL: Code.ACL_UNKEPT, Attribute.CAPABILITY: Code.CAPABILITY_UNGIVEN}
 
 
 class RefusedStream(Exception):
-    """The stream is no tar stream of ours, or would write outside. It says why."""
+    """The stream is no tar stream of ours, or would write outside. It says why: by a code where a person can
+    mend that, else in the words of tar's format.
+    """
+
+    def __init__(self, problem: str | Message) -> None:
+        super().__init__(problem)
+        self.message = (
+            problem if isinstance(problem, Message) else Message(Code.STREAM_REFUSED, {"text": problem})
+        )
 
 
 class UnsupportedAttribute(RefusedStream):
@@ -149,11 +162,11 @@ class TarScan:
     def _attributes(self, path: bytes, kind: bytes, extended: dict[bytes, bytes]) -> None:
         try:
             attributes = list(attributes_of(extended, is_file=kind == _FILE, is_directory=kind == _DIRECTORY))
-        except ValueError as error:
-            raise RefusedStream(f"{_printable(path)} {error}") from None
+        except RefusedAttribute as error:
+            raise RefusedStream(Message(error.code, {"path": _printable(path)})) from None
         for attribute in attributes:
             if attribute in self._refused:
-                raise UnsupportedAttribute(f"{_printable(path)} has {attribute}, {_REMEDIES[attribute]}")
+                raise UnsupportedAttribute(Message(_UNSUPPORTED[attribute], {"path": _printable(path)}))
 
     def _path(self, kind: bytes, header: bytes, extended: dict[bytes, bytes]) -> bytes:
         pax_path = extended.get(b"path")
@@ -169,9 +182,8 @@ class TarScan:
     def _place(self, name: bytes, *, may_be_symlink: bool = False) -> bytes:
         """Return where in the home a name leads, and refuse one that leads outside or through a symlink."""
         if len(name) > _PATH_BYTES_MAX:
-            raise RefusedStream(
-                f"a path of {len(name)} bytes is longer than this system allows ({_PATH_BYTES_MAX}): {_printable(name)}"
-            )
+            facts = {"length": len(name), "max": _PATH_BYTES_MAX, "path": _printable(name)}
+            raise RefusedStream(Message(Code.PATH_TOO_LONG, facts))
         path = normalise(name)
         if path is None:
             raise RefusedStream(f"a path leads outside: {name[:200]!r}")

@@ -6,7 +6,6 @@ Refuses a store without this installation's mark: an outage.
 import asyncio
 import math
 import os
-import re
 import stat
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
@@ -21,9 +20,11 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, from_url
 
+from codehub.adapters.objectstore.refusals import WrongStore, as_exception
 from codehub.adapters.threads import in_thread, wait_until_done
-from codehub.ports.archives import WORKSPACE, LongerThanSaid
-from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.core.messages import Code, Message
+from codehub.ports.archives import WORKSPACE, LongerThanEstimated
+from codehub.ports.backends import BackendUnreachable
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -54,31 +55,6 @@ RETRIES: "RetryConfig" = {
     "retry_timeout": timedelta(seconds=60),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
 }
-_REFUSED = (
-    *("403 Forbidden", "401 Unauthorized", "InvalidAccessKeyId", "SignatureDoesNotMatch"),
-    *("ExpiredToken", "InvalidToken", "AuthorizationHeaderMalformed"),
-)
-# obstore tells the status by its words alone.
-_STATUS = re.compile(r"status code: (\d{3})\b")
-# An answer of 4xx that may be another one soon. Not there: a bucket or an upload that somebody took away,
-# like a disk that is not mounted. A conflict or a condition: of what others do at this moment. The rest asks
-# to come later.
-_TEMPORARY = frozenset({404, 408, 409, 412, 423, 425, 429})
-_TEMPORARY_SIGNS = ("RequestTimeout", "IncompleteBody")
-_NOT_IMPLEMENTED = 501
-_MESSAGE_LENGTH_MAX = 1000
-_FULL = (
-    "os error 28",
-    "os error 122",
-    "No space left",
-    "quota exceeded",
-    "XMinioStorageFull",
-    "507 Insufficient",
-)
-
-
-class WrongStore(BackendUnreachable):
-    """The store answers and refuses us: its name or our credentials are wrong. Waiting does not help."""
 
 
 class _Stopped(Exception):
@@ -118,9 +94,11 @@ class Objects:
         """Raise BackendUnreachable unless the store has this installation's mark."""
         mark = await self.get(MARK)
         if mark is None:
-            raise BackendUnreachable(f"{self.url} does not have the file {MARK}: is it mounted?")
+            raise BackendUnreachable(Message(Code.STORE_UNMARKED, {"place": self.url, "mark": MARK}))
         if mark.strip() != self._installation:
-            raise BackendUnreachable(f"{self.url} belongs to another installation: {mark[:100]!r}")
+            raise BackendUnreachable(
+                Message(Code.OTHER_INSTALLATION, {"place": self.url, "mark": repr(mark[:100])})
+            )
 
     async def head(self, path: str) -> "ObjectMeta | None":
         with self.report_failures():
@@ -138,9 +116,7 @@ class Objects:
             except FileNotFoundError as error:
                 # A missing bucket looks like a missing object; only the answer to a GET tells.
                 if "NoSuchBucket" in str(error):
-                    raise WrongStore(
-                        f"there is no bucket for {self.url}: make it, or correct CODEHUB_ARCHIVE_URL"
-                    ) from None
+                    raise WrongStore(Message(Code.STORE_WITHOUT_BUCKET, {"url": self.url})) from None
                 return None
 
     def download(self, path: str) -> Iterator[bytes] | None:
@@ -169,7 +145,7 @@ class Objects:
         stays.
 
         `size`: how long it will be at most, about, asked when the first of `parts` has come. Raises
-        LongerThanSaid.
+        LongerThanEstimated.
         """
         source = _Source(parts)
         async with aclosing(source.parts()) as all_parts:
@@ -226,7 +202,7 @@ class Objects:
     async def _make_directories_of(self, path: str) -> None:
         """Make them before obstore does, which would let others in while an upload lasts."""
         if self.directory is not None:
-            await in_thread(_make_directories, self.directory, path)
+            await in_thread(make_directories, self.directory, path)
 
     def _remove_directories_of(self, path: str) -> None:
         if self.directory is not None:
@@ -261,17 +237,7 @@ class Objects:
         try:
             yield
         except (BaseError, OSError) as error:
-            message = " ".join(str(error).partition("\n\nDebug source")[0].split())[:_MESSAGE_LENGTH_MAX]
-            if any(sign in str(error) for sign in _REFUSED):
-                raise WrongStore(
-                    f"the archive store {self.url} refuses these credentials: check AWS_ACCESS_KEY_ID,"
-                    f" AWS_SECRET_ACCESS_KEY, and what they may do ({message})"
-                ) from None
-            if any(sign in str(error) for sign in _FULL):
-                raise ActionFailed(f"no space left in the archive store {self.url} ({message})") from None
-            if _is_permanent(str(error)):
-                raise ActionFailed(f"the archive store {self.url} refuses this: {message}") from None
-            raise BackendUnreachable(f"the archive store {self.url} can't be used: {message}") from None
+            raise as_exception(self.url, str(error)) from None
 
 
 class _Source:
@@ -300,7 +266,7 @@ class _Source:
                     return
                 sent += len(part)
                 if self.bytes_max is not None and sent > self.bytes_max:
-                    raise LongerThanSaid(sent)  # noqa: TRY301  # likewise
+                    raise LongerThanEstimated(sent)  # noqa: TRY301  # likewise
                 yield part
         except Exception as error:
             self.failure = error
@@ -320,13 +286,9 @@ def part_bytes_for(size: int) -> int:
     return max(_PART_BYTES, math.ceil(size * _MARGIN / PARTS_MAX))
 
 
-def _is_permanent(message: str) -> bool:
-    """Return whether the server would refuse the same request again: retrying would only hide that."""
-    match = _STATUS.search(message)
-    if match is None or any(sign in message for sign in _TEMPORARY_SIGNS):
-        return False
-    status = int(match[1])
-    return status == _NOT_IMPLEMENTED or (400 <= status < 500 and status not in _TEMPORARY)  # noqa: PLR2004  # HTTP's
+def part_count_for(size: int, part_bytes: int) -> int:
+    """Return how many parts of this size an object of about that size has at most."""
+    return min(PARTS_MAX, math.ceil(size * _MARGIN / part_bytes) + 1)
 
 
 def _client_options() -> "ClientConfig":
@@ -347,7 +309,7 @@ def remove_empty(directory: Path, root: Path) -> None:
             directory = directory.parent
 
 
-def _make_directories(root: Path, path: str) -> None:
+def make_directories(root: Path, path: str) -> None:
     for directory in reversed(Path(path).parents[:-1]):
         (root / directory).mkdir(mode=_PRIVATE, exist_ok=True)
 

@@ -103,7 +103,7 @@ class PostgresAccess:
         async with translate_errors():
             await self._pool.execute(*self._sql["close_session"](id_sha256=id_sha256))
 
-    async def session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
+    async def use_session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
         async with translate_errors():
             row = await self._pool.fetchrow(*self._sql["session"](id_sha256=id_sha256))
             if row is None:
@@ -156,7 +156,7 @@ class PostgresAccess:
             if await self._pool.fetchval(*self._sql["delete_token"](id=token_id, user_id=user_id)) is None:
                 raise UnknownToken(str(token_id))
 
-    async def token(self, token_sha256: bytes) -> Person | None:
+    async def use_token(self, token_sha256: bytes) -> Person | None:
         async with translate_errors():
             row = await self._pool.fetchrow(*self._sql["token"](token_sha256=token_sha256))
             if row is None:
@@ -188,9 +188,9 @@ class PostgresAccess:
             rows = await self._pool.fetch(*self._sql["let_in"](keys=list(keys)))
         return {bytes(row["sha256"]): _to_user(row) for row in rows}
 
-    async def signing(self) -> SigningKey:
+    async def device_signing_key(self) -> SigningKey:
         async with translate_errors():
-            row = await self._pool.fetchrow(*self._sql["signing"]())
+            row = await self._pool.fetchrow(*self._sql["device_signing_key"]())
         assert row is not None
         return SigningKey(bytes(row["key"]), row["now"])
 

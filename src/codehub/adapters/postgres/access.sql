@@ -50,22 +50,29 @@ WHERE id_sha256 = :id_sha256 AND last_seen_at < now() - interval '30 seconds'
 RETURNING expires_at;
 
 -- name: people
--- Whom these sessions and tokens belong to, by the hashes they are stored under: those that are valid now,
--- of people who are not disabled.
-SELECT 'session' AS kind, s.id_sha256 AS sha256, u.id, u.username, 'write' AS scope
+-- Whom these sessions, tokens and doors belong to, by the hashes they are stored under: those that are valid now,
+-- of people who are not disabled. A door is valid as long as its session.
+SELECT 'session' AS kind, s.id_sha256 AS sha256, u.id, u.username, 'write' AS scope, NULL::uuid AS workspace_id, NULL::integer AS port
 FROM sessions s JOIN users u ON u.id = s.user_id
 WHERE s.id_sha256 = ANY (:sessions::bytea[]) AND s.expires_at > clock_timestamp() AND NOT u.disabled
 UNION ALL
-SELECT 'token', t.token_sha256, u.id, u.username, t.scope
+SELECT 'token', t.token_sha256, u.id, u.username, t.scope, NULL, NULL
 FROM api_tokens t JOIN users u ON u.id = t.user_id
-WHERE t.token_sha256 = ANY (:tokens::bytea[]) AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp()) AND NOT u.disabled;
+WHERE t.token_sha256 = ANY (:tokens::bytea[]) AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp()) AND NOT u.disabled
+UNION ALL
+SELECT 'door', d.door_sha256, u.id, u.username, 'write', d.workspace_id, d.port
+FROM doors d JOIN sessions s ON s.id_sha256 = d.session_sha256 JOIN users u ON u.id = s.user_id
+WHERE d.door_sha256 = ANY (:doors::bytea[]) AND s.expires_at > clock_timestamp() AND NOT u.disabled;
 
 -- name: note_uses
--- Sessions and tokens that are in use through the proxy: what was noted just now is not written again.
+-- Sessions, by themselves or by their doors, and tokens that are in use through the proxy: what was noted just
+-- now is not written again.
 WITH prolonged AS (
     UPDATE sessions SET last_seen_at = clock_timestamp(), expires_at = CASE
         WHEN expires_at < clock_timestamp() + :lasts::interval - interval '1 hour' THEN clock_timestamp() + :lasts::interval ELSE expires_at END
-    WHERE id_sha256 = ANY (:sessions::bytea[]) AND last_seen_at < now() - interval '30 seconds' AND expires_at > clock_timestamp()
+    WHERE id_sha256 IN (
+        SELECT unnest(:sessions::bytea[]) UNION SELECT session_sha256 FROM doors WHERE door_sha256 = ANY (:doors::bytea[])
+    ) AND last_seen_at < now() - interval '30 seconds' AND expires_at > clock_timestamp()
 )
 UPDATE api_tokens SET last_used_at = clock_timestamp()
 WHERE token_sha256 = ANY (:tokens::bytea[]) AND coalesce(last_used_at < now() - interval '30 seconds', true)
@@ -126,7 +133,7 @@ SELECT t.token_sha256, u.id, u.username, u.role, u.disabled, u.created_at
 FROM api_tokens t JOIN users u ON u.id = t.user_id
 WHERE t.token_sha256 = ANY (:keys::bytea[]) AND (t.expires_at IS NULL OR t.expires_at > now()) AND NOT u.disabled;
 
--- name: signing
+-- name: device_signing_key
 SELECT key, clock_timestamp() AS now FROM device_key;
 
 -- name: lock_try

@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from codehub.adapters.postgres.connect import translate_errors
+from codehub.adapters.postgres.connect import repeat_on_new_schema, translate_errors
+from codehub.adapters.postgres.lineage import Lineage
 from codehub.adapters.postgres.reading import PostgresReading
 from codehub.adapters.postgres.rows import from_events, from_spec, to_recorded, to_workspace
 from codehub.core.amendments import RulingRecord, Running
@@ -33,8 +34,8 @@ _COUNTING_MAX = 2
 
 
 class PostgresApiStore(PostgresReading):
-    def __init__(self, pool: "Pool", hints: Hints) -> None:
-        super().__init__(pool)
+    def __init__(self, pool: "Pool", hints: Hints, lineage: Lineage | None = None) -> None:
+        super().__init__(pool, lineage)
         self._hints = hints
         self._counting_slots = asyncio.Semaphore(_COUNTING_MAX)
 
@@ -45,6 +46,7 @@ class PostgresApiStore(PostgresReading):
         assert isinstance(created, Workspace)
         return created
 
+    @repeat_on_new_schema
     async def create_counted(
         self,
         workspace_id: UUID,
@@ -103,6 +105,7 @@ class PostgresApiStore(PostgresReading):
             row = await self._pool.fetchrow(*self._sql["get"](id=workspace_id))
         return self._rows.take(_require_row(row, workspace_id))
 
+    @repeat_on_new_schema
     async def amend(self, workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]) -> Ruled:
         async with translate_errors(), self._pool.acquire() as connection, connection.transaction():
             result = await self._amend(connection, workspace_id, rule)
@@ -110,6 +113,7 @@ class PostgresApiStore(PostgresReading):
             await self._hints.send({workspace_id})
         return result
 
+    @repeat_on_new_schema
     async def amend_counted(
         self, workspace_id: UUID, rule: Callable[[Workspace, datetime, Running], RulingRecord]
     ) -> Ruled:

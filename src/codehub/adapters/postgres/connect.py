@@ -3,13 +3,15 @@
 Refuses to run as the login itself.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 import asyncpg
 
+from codehub.adapters.postgres.lineage import Lineage
 from codehub.adapters.postgres.sql import statements
 from codehub.ports.store import Contradiction, NameTaken, StoreUnavailable
 
@@ -57,12 +59,20 @@ async def open_pool(
     size_min: int = 1,
     size_max: int = 10,
     answer_s_max: float | None = None,
+    lineage: Lineage | None = None,
 ) -> "Pool":
-    """Open a pool.
+    """Open a pool. `lineage` is told of each of its connections.
 
     With size_min == size_max all connections stay open, and are warmed up before the first request.
     """
     is_permanent = size_min == size_max
+
+    async def prepare(connection: "Connection") -> None:
+        if lineage is not None:
+            await lineage.note(connection)
+        if is_permanent:
+            await _warm_up(connection)
+
     with_role = {
         **connect_args,
         "server_settings": _settings(connect_args, role),
@@ -77,7 +87,7 @@ async def open_pool(
             max_size=size_max,
             max_inactive_connection_lifetime=0 if is_permanent else _IDLE_S_MAX,
             max_cached_statement_lifetime=0 if is_permanent else _IDLE_S_MAX,
-            init=_warm_up if is_permanent else None,
+            init=prepare,
             reset=_skip_reset,
             **with_role,
         )
@@ -110,6 +120,28 @@ async def report_outages() -> AsyncIterator[None]:
         ):  # a wrong setting or argument, which asyncpg calls an InterfaceError too
             raise
         raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def repeat_on_new_schema(
+    work: Callable[Parameters, Coroutine[Any, Any, Result]],
+) -> Callable[Parameters, Coroutine[Any, Any, Result]]:
+    """Do a transaction once more that met a table which was expanded since its statements were prepared.
+
+    Outside a transaction the driver does so itself.
+    """
+
+    @wraps(work)
+    async def work_or_repeat(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
+        try:
+            return await work(*arguments, **options)
+        except asyncpg.InvalidCachedStatementError:
+            return await work(*arguments, **options)
+
+    return work_or_repeat
 
 
 @asynccontextmanager

@@ -27,7 +27,9 @@ _HOMES = """
         home_ctx ->> 'volume_id', (home_ctx ->> 'dirty')::boolean FROM workspaces ORDER BY id
 """
 _HAS_CONTENT = """
-    SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v', 'S'))
+    SELECT EXISTS (
+        SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v', 'S')
+    )
 """
 # Of an older server than the dump's program, whose dump sets it: it is nothing that a server of that age has.
 _UNKNOWN_TO_OLDER = b"SET transaction_timeout = 0;\n"
@@ -36,7 +38,8 @@ _USE_HOME = """
     UPDATE workspaces SET archive_key = $2, version = version + 1,
         home_ctx = home_ctx || '{"volume_id": null, "dirty": false}',
         conditions = jsonb_set(conditions, '{storage.archive_ready}',
-            '{"status": "Unknown", "reason": "NotLooked", "message": "It comes from a back-up.", "last_transition_time": null}')
+            '{"status": "Unknown", "reason": "NotLooked", "message": "It comes from a back-up.",
+              "last_transition_time": null}')
     WHERE id = $1 AND home_ctx ->> 'volume_id' IS NOT DISTINCT FROM $3 AND deleted_at IS NULL
 """
 

@@ -151,8 +151,9 @@ def _members(message: Message) -> str:
 
 
 def written_message(message: Message) -> tuple[str, str | None]:
-    """Return its code, and its facts if it has any. A text of somebody else is stored as it is, unless it would
-    be taken for a code."""
+    """Return its code, and its facts if it has any. A text of somebody else
+    is stored as it is, unless it would be taken for a code.
+    """
     if not message.facts:
         return message.code, None
     if message.code == Code.VERBATIM and message.facts["text"] not in _BARE:

@@ -137,8 +137,10 @@ class _Listener:
         try:
             async with report_outages():
                 await connection.add_listener(self._channel, self._on_hint)
-        except StoreUnavailable as error:
+        except BaseException as error:
             connection.terminate()
+            if not isinstance(error, StoreUnavailable):  # cancelled, at an end
+                raise
             log.warning("hints_unreachable", reason=str(error))
             return False
         self._connection = connection

@@ -1,6 +1,7 @@
 """Bring a database to this program's schema: roles first, then numbered SQL files, each once.
 
-Refuses what it can't do safely, and says why.
+A file expands the schema, so that the release before goes on beside it, unless it says in its
+first line that it contracts it. Refuses what can't be done safely, and says why.
 """
 
 import hashlib
@@ -23,9 +24,20 @@ log = structlog.get_logger()
 SERVER_VERSION_MIN = 15
 _LOCK = 0x636F6465687562  # "codehub": one key for all processes that migrate this database
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+_CONTRACTS = "-- contract"
 _ROLE_ATTEMPTS_MAX = 5
+# Whoever waits for a lock on a table stops everybody who comes after: so it waits shortly, and comes back.
+_LOCK_WAIT = "SET LOCAL lock_timeout = '2s'"
+_LOCK_ATTEMPTS_MAX = 30
 _HAS_STAMPS = """
-    SELECT to_regclass('idx_workspaces_changed') IS NOT NULL AND to_regclass('workspace_events_in_order') IS NOT NULL
+    SELECT to_regclass('idx_workspaces_changed') IS NOT NULL
+        AND to_regclass('workspace_events_in_order') IS NOT NULL
+"""
+_TELLS_CONTRACTIONS = """
+    SELECT EXISTS (
+        SELECT FROM pg_attribute
+        WHERE attrelid = 'schema_migrations'::regclass AND attname = 'contracts' AND NOT attisdropped
+    )
 """
 # Whatever this cluster's transactions have written is older than the next of them. Two looks at the end of an
 # index each.
@@ -58,6 +70,11 @@ class Migration:
     sql: str
 
     @property
+    def contracts(self) -> bool:
+        """Whether it takes away what the release before needs: it waits until that serves nowhere."""
+        return self.sql.startswith(_CONTRACTS)
+
+    @property
     def sha256(self) -> str:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
@@ -75,9 +92,9 @@ def shipped_migrations() -> Sequence[Migration]:
 
 
 async def migrate(
-    connect_args: ConnectArgs, migrations: Sequence[Migration] | None = None
+    connect_args: ConnectArgs, migrations: Sequence[Migration] | None = None, *, contracts: bool = False
 ) -> Sequence[Migration]:
-    """Apply what is missing and return it.
+    """Apply what is missing and return it. `contracts`: what contracts a schema in use, too.
 
     Processes that start at once wait for each other: each migration runs once.
     """
@@ -89,7 +106,8 @@ async def migrate(
             await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
             await prepare_roles(connection)
             await connection.execute(f"SET ROLE {Role.OWNER}")
-            applied = await _apply(connection, shipped_migrations() if migrations is None else migrations)
+            shipped = shipped_migrations() if migrations is None else migrations
+            applied = await _apply(connection, shipped, contracts=contracts)
             await _catch_up(connection)
             return applied
     finally:
@@ -100,8 +118,8 @@ def check_server(connection: "Connection") -> None:
     version = connection.get_server_version()
     if version.major < SERVER_VERSION_MIN:
         raise MigrationRefused(
-            f"The server is PostgreSQL {version.major}.{version.minor}; codehub needs {SERVER_VERSION_MIN} or later. "
-            "Upgrade it, or unset CODEHUB_DATABASE_URL to use the embedded one."
+            f"The server is PostgreSQL {version.major}.{version.minor}; codehub needs {SERVER_VERSION_MIN} "
+            "or later. Upgrade it, or unset CODEHUB_DATABASE_URL to use the embedded one."
         )
 
 
@@ -150,7 +168,10 @@ async def missing_grants(connection: "Connection") -> Sequence[str]:
         login = await connection.fetchval("SELECT quote_ident(current_user)")
         statements.append(f"GRANT {', '.join(not_granted)} TO {login}")
     may_create = Role.OWNER in existing and await connection.fetchval(
-        "SELECT has_schema_privilege($1::name, 'public', 'USAGE') AND has_schema_privilege($1::name, 'public', 'CREATE')",
+        (
+            "SELECT has_schema_privilege($1::name, 'public', 'USAGE') AND has_schema_privilege($1::name, "
+            "'public', 'CREATE')"
+        ),
         Role.OWNER.value,
     )
     if not may_create:
@@ -162,26 +183,51 @@ async def _grants_message(connection: "Connection") -> str:
     login, database = await connection.fetchrow("SELECT current_user, current_database()") or ("", "")
     statements = "".join(f"\n    {statement};" for statement in await missing_grants(connection))
     return (
-        f"The login {login} may not make codehub's roles. Let an administrator run this in the database {database}, "
-        f"then start codehub again:{statements}"
+        f"The login {login} may not make codehub's roles. Let an administrator run this in the database "
+        f"{database}, then start codehub again:{statements}"
     )
 
 
-async def _apply(connection: "Connection", migrations: Sequence[Migration]) -> Sequence[Migration]:
+async def _apply(
+    connection: "Connection", migrations: Sequence[Migration], *, contracts: bool
+) -> Sequence[Migration]:
     applied = await _read_applied(connection)
     _check_applied(applied, {migration.number: migration for migration in migrations})
+    is_in_use = bool(applied)
     pending = [migration for migration in migrations if migration.number not in applied]
-    for migration in pending:
-        async with connection.transaction():
-            await connection.execute(migration.sql)
-            await connection.execute(
-                "INSERT INTO schema_migrations (number, name, sha256) VALUES ($1, $2, $3)",
-                migration.number,
-                migration.name,
-                migration.sha256,
-            )
+    now = [migration for migration in pending if contracts or not (migration.contracts and is_in_use)]
+    for migration in now:
+        await _apply_when_free(connection, migration)
         log.info("migrated", number=migration.number, name=migration.name)
-    return pending
+    if len(now) < len(pending):
+        log.info("contractions_wait", left=len(pending) - len(now), command="codehub migrate --contract")
+    return now
+
+
+async def _apply_when_free(connection: "Connection", migration: Migration) -> None:
+    """Apply it between the requests of those that serve, none of which is kept waiting for long."""
+    for attempt in range(1, _LOCK_ATTEMPTS_MAX + 1):
+        try:
+            async with connection.transaction():
+                await connection.execute(_LOCK_WAIT)
+                await connection.execute(migration.sql)
+                await connection.execute(
+                    "INSERT INTO schema_migrations (number, name, sha256, contracts) VALUES ($1, $2, $3, $4)",
+                    migration.number,
+                    migration.name,
+                    migration.sha256,
+                    migration.contracts,
+                )
+        except asyncpg.LockNotAvailableError as error:
+            if attempt == _LOCK_ATTEMPTS_MAX:
+                raise MigrationRefused(
+                    f"Migration {migration.number:04} {migration.name} found a table in use each of "
+                    f"{attempt} times ({error}). End what holds it (pg_stat_activity shows long "
+                    "transactions), then start codehub again."
+                ) from None
+            log.info("migration_waits", number=migration.number, name=migration.name)
+        else:
+            return
 
 
 async def _catch_up(connection: "Connection") -> None:
@@ -207,18 +253,27 @@ async def _read_applied(connection: "Connection") -> Mapping[int, asyncpg.Record
             applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
         )
     """)
+    if not await connection.fetchval(_TELLS_CONTRACTIONS):
+        await connection.execute(
+            "ALTER TABLE schema_migrations ADD COLUMN contracts boolean NOT NULL DEFAULT false"
+        )
     return {row["number"]: row for row in await connection.fetch("SELECT * FROM schema_migrations")}
 
 
 def _check_applied(applied: Mapping[int, asyncpg.Record], shipped: Mapping[int, Migration]) -> None:
-    if unknown := sorted(applied.keys() - shipped.keys()):
-        names = ", ".join(f"{number:04} {applied[number]['name']}" for number in unknown)
+    unknown = {number: applied[number] for number in sorted(applied.keys() - shipped.keys())}
+    names = ", ".join(f"{number:04} {row['name']}" for number, row in unknown.items())
+    if any(row["contracts"] for row in unknown.values()):
         raise MigrationRefused(
-            f"The database is newer than this program: it has had {names}. Run the version of codehub that made it, or a later one."
+            f"The database is newer than this program: it has had {names}. Run the version of codehub that "
+            "made it, or a later one."
         )
+    if unknown:
+        log.warning("database_is_newer", migrations=names)
     for number, row in sorted(applied.items()):
-        if row["sha256"] != shipped[number].sha256:
+        if number in shipped and row["sha256"] != shipped[number].sha256:
             raise MigrationRefused(
-                f"Migration {number:04} {row['name']} is not the one this database has had. Migrations are never edited: "
-                "run the version of codehub that made the database, or a later one, and put changes in a new file."
+                f"Migration {number:04} {row['name']} is not the one this database has had. Migrations are "
+                "never edited: run the version of codehub that made the database, or a later one, and put "
+                "changes in a new file."
             )

@@ -83,6 +83,7 @@ INSERT INTO workspaces (id, {spec_columns}) VALUES (:id, {spec_parameters}) RETU
 -- Finds nothing. A new connection learns by it what is to be known of every table that requests ask for.
 SELECT * FROM workspaces w JOIN users u ON u.id = w.owner_user_id
     JOIN sessions s ON s.user_id = u.id JOIN api_tokens t ON t.user_id = u.id JOIN workspace_events e ON e.workspace_id = w.id
+    JOIN doors d ON d.session_sha256 = s.id_sha256
 WHERE w.id = '00000000-0000-0000-0000-000000000000';
 
 -- name: get

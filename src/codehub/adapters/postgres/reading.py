@@ -7,6 +7,7 @@ from uuid import UUID
 
 from codehub.adapters.postgres.connect import translate_errors
 from codehub.adapters.postgres.known_rows import KnownRows
+from codehub.adapters.postgres.lineage import Lineage
 from codehub.adapters.postgres.rows import Row, to_workspace
 from codehub.adapters.postgres.sql import statements
 from codehub.core.membership import Member
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class PostgresReading:
-    def __init__(self, pool: "Pool") -> None:
+    def __init__(self, pool: "Pool", lineage: Lineage | None) -> None:
         self._pool = pool
         self._sql = statements()
-        self._rows = KnownRows()
+        self._rows = KnownRows(lineage or Lineage())
 
     async def page(self, query: PageQuery) -> Sequence[Workspace]:
         pattern = None if query.search_text is None else f"%{_literal(query.search_text)}%"
@@ -131,9 +132,9 @@ class PostgresReading:
             row = await self._pool.fetchrow(*self._sql["feed_position"](seq=seq))
         return None if row is None else _to_position(row)
 
-    async def moving(self) -> Sequence[WorkspaceProgress]:
+    async def all_progress(self) -> Sequence[WorkspaceProgress]:
         async with translate_errors():
-            rows = await self._pool.fetch(*self._sql["moving"]())
+            rows = await self._pool.fetch(*self._sql["all_progress"]())
         return [WorkspaceProgress(row["id"], row["owner_user_id"], Progress(*tuple(row)[2:])) for row in rows]
 
     async def sleeping_soon(self, within: timedelta) -> Sequence[Workspace]:

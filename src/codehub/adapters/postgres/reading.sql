@@ -70,7 +70,7 @@ LIMIT 1;
 -- name: feed_position
 SELECT xact::text, seq FROM workspace_events WHERE seq = :seq;
 
--- name: moving
+-- name: all_progress
 SELECT w.id, w.owner_user_id, p.stage, p.done_bytes, p.total_bytes, p.bytes_per_second, p.eta_seconds
 FROM workspace_progress p JOIN workspaces w ON w.id = p.workspace_id AND w.op_id = p.op_id
 WHERE w.operation <> 'NONE';

@@ -43,7 +43,7 @@ _status_values = _Reader(STATUS)
 
 def to_workspace(row: Row) -> Workspace:
     spec, status = Spec(*_spec_values(row)), Status(*_status_values(row))
-    return Workspace(row["id"], spec, status, row["created_at"], row["updated_at"])
+    return Workspace(row["id"], spec, status, row["created_at"], row["updated_at"], row["label"])
 
 
 def to_recorded(row: Row) -> Recorded:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codehub.adapters.postgres.connect import translate_errors
+from codehub.adapters.postgres.lineage import Lineage
 from codehub.adapters.postgres.rows import from_changes, from_events, to_workspace
 from codehub.adapters.postgres.sql import statements
 from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.membership import Member, Members
 from codehub.core.progress import Progress
 from codehub.ports.hints import Hints
-from codehub.ports.store import Change, Changes, LoadedWorkspaces
+from codehub.ports.store import Change, Changes, HistoryChanged, LoadedWorkspaces
 
 if TYPE_CHECKING:
     from codehub.adapters.postgres.connect import Pool
@@ -26,9 +27,10 @@ _PREFETCH = 1_000
 
 
 class PostgresControllerStore:
-    def __init__(self, pool: "Pool", hints: Hints) -> None:
+    def __init__(self, pool: "Pool", hints: Hints, lineage: Lineage | None = None) -> None:
         self._pool = pool
         self._hints = hints
+        self._lineage = lineage or Lineage()
         self._sql = statements()
 
     async def load_idle(self, *, limit: int = 10_000) -> LoadedWorkspaces:
@@ -40,11 +42,14 @@ class PostgresControllerStore:
     async def changes(self, cursor: str | None) -> Changes:
         if cursor is None:
             return await self._load_all()
+        history, _, transaction = cursor.partition("/")
         async with translate_errors():
-            rows = await self._pool.fetch(*self._sql["changes"](cursor=cursor))
+            rows = await self._pool.fetch(*self._sql["changes"](cursor=transaction))
+        if int(history) != self._lineage.number:
+            raise HistoryChanged
         # The clock's row is always there; where nothing has changed, the workspace in it is NULL.
         workspaces = [to_workspace(row) for row in rows if row["id"] is not None]
-        return Changes(rows[0]["loaded_at"], workspaces, rows[0]["cursor"])
+        return Changes(rows[0]["loaded_at"], workspaces, f"{history}/{rows[0]['cursor']}")
 
     async def _load_all(self) -> Changes:
         """Read row by row: memory then holds the workspaces, and no second copy of them."""
@@ -55,12 +60,13 @@ class PostgresControllerStore:
             self._pool.acquire() as connection,
             connection.transaction(readonly=True),
         ):
+            history = self._lineage.number
             async for row in connection.cursor(*self._sql["changes"](cursor="0"), prefetch=_PREFETCH):
                 now, next_cursor = row["loaded_at"], row["cursor"]
                 if row["id"] is not None:
                     workspaces.append(to_workspace(row))
         assert now is not None
-        return Changes(now, workspaces, next_cursor)
+        return Changes(now, workspaces, f"{history}/{next_cursor}")
 
     async def holds(self, workspace_id: UUID, op_id: UUID) -> datetime | None:
         async with translate_errors():

@@ -63,6 +63,12 @@ class PrometheusMetrics:
         self._floor = Gauge(
             "codehub_disk_floor_megabytes", "Below this much free nothing starts.", registry=registry
         )
+        self._pages = Counter(
+            "codehub_ide_pages",
+            "Pages of IDEs: with codehub's script in them (inserted), or why they were left alone.",
+            ["outcome"],
+            registry=registry,
+        )
         for lane in ("short", "long"):
             self._lanes.labels(lane).set(0)
 
@@ -95,6 +101,9 @@ class PrometheusMetrics:
 
     def count_cut_off_stream(self) -> None:
         self._cut_off.inc()
+
+    def count_page(self, outcome: str) -> None:
+        self._pages.labels(outcome).inc()
 
     def render(self, phases: Mapping[Phase, int]) -> bytes:
         for phase in Phase:

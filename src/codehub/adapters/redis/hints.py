@@ -32,7 +32,9 @@ class RedisHints:
     """
 
     def __init__(self, url: str, *, clock: Clock, heartbeat_s: float = 30.0, answer_s: float = 5.0) -> None:
-        """After `heartbeat_s` without a hint the server is asked whether it is there, and has `answer_s` to say so."""
+        """After `heartbeat_s` without a hint the server is asked
+        whether it is there, and has `answer_s` to say so.
+        """
         self._url = url
         self._clock = clock
         self._heartbeat_s, self._answer_s = heartbeat_s, answer_s

@@ -1,1 +1,1 @@
-"""The real clock, dice, ids and tasks of this machine."""
+"""The real clock, randomness, ids and tasks of this machine."""

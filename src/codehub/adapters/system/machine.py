@@ -1,4 +1,4 @@
-"""The real clock, dice, ids and tasks: the only place that reaches for them."""
+"""The real clock, randomness, ids and tasks: the only place that reaches for them."""
 
 import asyncio
 import random

@@ -36,7 +36,7 @@
 
   // What "Earlier" brought stays below a newer history, if nothing is missing between the two. Another state has other output.
   const carry = (old) => (fresh) => {
-    if (old.dataset.state !== fresh.dataset.state) htmx.trigger("#logs", "fresh");
+    if (old.dataset.state !== fresh.dataset.state) for (const part of ["#logs", "#ports"]) if (document.querySelector(part)) htmx.trigger(part, "fresh");
     const before = Number(fresh.querySelector(".timeline .earlier")?.dataset.before);
     const lines = [...old.querySelectorAll(".timeline > [data-seq]")];
     if (!before || !old.querySelector(".timeline [data-earlier]") || Number(lines[0].dataset.seq) < before) return;
@@ -289,6 +289,8 @@
     const { target, xhr } = event.detail, log = target.querySelector?.("pre.log");
     if (xhr.getResponseHeader("X-Codehub-Said")) { event.detail.shouldSwap = true; event.detail.isError = false; }
     if (target.id === "ws") { const bring = carry(target); keep = () => { const fresh = document.getElementById("ws"); if (fresh && fresh !== target) bring(fresh); }; }
+    // Not while somebody chooses.
+    if (target.id === "ports" && event.detail.requestConfig.verb === "get" && target.matches(":focus-within") && document.activeElement.matches("select")) event.detail.shouldSwap = false;
     if (target.id === "logs") {
       const isRead = log && log.scrollTop + log.clientHeight < log.scrollHeight - 8, top = log?.scrollTop;
       keep = () => { const fresh = target.querySelector("pre.log"); if (fresh) fresh.scrollTop = isRead ? top : fresh.scrollHeight; };

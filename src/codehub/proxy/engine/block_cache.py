@@ -16,7 +16,7 @@ from codehub.proxy.engine.header_block import (
     read_whole,
 )
 from codehub.proxy.engine.heads import LINES_MAX, UNDERSCORE
-from codehub.proxy.engine.rules import ENDS_HERE, Rules
+from codehub.proxy.engine.rules import Rules
 
 T = TypeVar("T")
 
@@ -66,14 +66,14 @@ class BlockCache:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self._token_prefix = rules.secrets.token_prefix
-        self._kinds = dict.fromkeys(rules.once, _NOTED) | dict.fromkeys(ENDS_HERE, _ENDS_HERE)
+        self._kinds = dict.fromkeys(rules.once, _NOTED) | dict.fromkeys(rules.ends_here, _ENDS_HERE)
         """What becomes of a line, by the name in it; any other is passed on."""
         self._blocks: Recent[HeaderBlock] = Recent(512, 4096)
         self._lines: Recent[int] = Recent(2048, 1024)
         self._proxy_fields: Recent[ProxyFields] = Recent(512, 2048)
         """By the lines that are read here, which most new blocks share with one that was read before."""
         self._shown: Recent[Shown] = Recent(512, 1024)
-        """By cookies that came without an Authorization."""
+        """By Host and cookies that came without a token."""
 
     def read(self, raw: bytes, start: int, *, is_known_method: bool) -> HeaderBlock:
         """Return what the lines of a head of HTTP/1.1 say. Raises Refused.
@@ -128,7 +128,7 @@ class BlockCache:
             if not _is_plain(name, match[2]):
                 return None
         # Servers that grew up with CGI read X_Forwarded_For as X-Forwarded-For.
-        elif UNDERSCORE in name and name.replace(b"_", b"-") in ENDS_HERE:
+        elif UNDERSCORE in name and name.replace(b"_", b"-") in self.rules.ends_here:
             return None
         if kind != _ENDS_HERE and line.find(self._token_prefix) >= 0:
             return None
@@ -147,13 +147,13 @@ class BlockCache:
         return ProxyFields(fields, self._read_shown(fields), keeps_alive=keeps_alive)
 
     def _read_shown(self, fields: dict[bytes, bytes]) -> Shown:
-        cookies = fields.get(b"cookie", b"")
-        if b"authorization" in fields:
-            return read_shown(cookies, fields[b"authorization"], self.rules)
-        shown = self._shown.known.get(cookies)
+        if not self.rules.tokens.isdisjoint(fields):
+            return read_shown(fields, self.rules)
+        host_and_cookies = fields[b"host"] + b" " + fields.get(b"cookie", b"")
+        shown = self._shown.known.get(host_and_cookies)
         if shown is None:
-            shown = read_shown(cookies, b"", self.rules)
-            self._shown.note(cookies, shown)
+            shown = read_shown(fields, self.rules)
+            self._shown.note(host_and_cookies, shown)
         return shown
 
 

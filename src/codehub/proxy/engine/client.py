@@ -3,82 +3,19 @@
 import asyncio
 import math
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 from codehub.proxy.engine.connect import await_decision, connect
-from codehub.proxy.engine.context import Context
-from codehub.proxy.engine.forwarded import Sender
+from codehub.proxy.engine.endings import BODY, GATE, HEAD, LINGER, RESPONSE, TUNNEL, Exchange
 from codehub.proxy.engine.heads import Refused, find_head
 from codehub.proxy.engine.http_body import Malformed
-from codehub.proxy.engine.requests import NO_HEAD, RequestHead
-from codehub.proxy.engine.targets import Answer, SocketMonitor, Target, count_traffic
-from codehub.proxy.engine.transport import ClientTransport
+from codehub.proxy.engine.requests import NO_HEAD
+from codehub.proxy.engine.targets import Answer, Target, count_traffic
 from codehub.proxy.engine.tunnel import Tunnel, Write
 from codehub.proxy.engine.upstream import UpstreamConnection
 
-if TYPE_CHECKING:
-    from codehub.proxy.engine.runtime import Task
 
-# What it waits for. At the gate it is a connection too; lingering, it reads what nobody wants.
-_HEAD, _GATE, _BODY, _RESPONSE, _TUNNEL, _LINGER = range(6)
-
-
-class ClientConnection(ClientTransport):
-    __slots__ = (
-        "_closes",
-        "_context",
-        "_lingered",
-        "_lingers_until",
-        "_monitor",
-        "_part",
-        "_raw",
-        "_responds",
-        "_searched",
-        "_sender",
-        "_state",
-        "_task",
-        "deadline",
-        "head",
-        "is_stuck",
-        "request_id",
-        "target",
-        "upstream",
-    )
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context.limits.ahead_bytes_max)
-        self._context = context
-        self._sender = Sender(b"")
-        self._state = _HEAD
-        self._part = b""
-        self._raw = b""
-        self._searched = 0  # so much of the buffer is a head that has no end yet
-        self._task: Task | None = None
-        self.upstream: UpstreamConnection | None = None
-        self._closes = False  # after this response
-        self._responds = False  # something of this response was sent
-        self._lingered = 0
-        self._lingers_until = math.inf
-        self._monitor: SocketMonitor | None = None
-        self.is_stuck = False  # the client takes nothing more for now
-        self.deadline = math.inf
-        self.head = RequestHead(context.blocks)
-        self.request_id = b""
-        self.target: Target | None = None
-
-    def expire(self) -> None:
-        """Its time is up."""
-        if self._state == _HEAD and self._buffer:
-            self._refuse(self._context.answers.timed_out())
-        elif self._state == _BODY:
-            self._give_up(self._context.answers.timed_out())
-        else:
-            self.abort()
-
-    def revoke(self) -> None:
-        """Whoever this is may no longer be here, or the workspace is gone."""
-        if self._state in (_BODY, _RESPONSE, _TUNNEL):
-            self.abort()
+class ClientConnection(Exchange):
+    __slots__ = ()
 
     # What asyncio calls.
 
@@ -95,17 +32,17 @@ class ClientConnection(ClientTransport):
         if self._task is not None:
             self._task.cancel()
         self._drop_upstream()
-        self._state = _LINGER
+        self._state = LINGER
         if self._monitor is not None:
             self._monitor.close()
 
     def data_received(self, data: bytes) -> None:
         state = self._state
-        if state == _HEAD:
+        if state == HEAD:
             self._next(self._buffer + data if self._buffer else data)
-        elif state == _BODY:
+        elif state == BODY:
             self._send_body(self._buffer + data if self._buffer else data)
-        elif state == _LINGER:
+        elif state == LINGER:
             self._lingered += len(data)
             if self._lingered > self._context.limits.linger_bytes_max:
                 self.abort()
@@ -116,11 +53,11 @@ class ClientConnection(ClientTransport):
             self._read_on()
 
     def eof_received(self) -> bool:
-        if self._state == _TUNNEL:
+        if self._state == TUNNEL:
             assert self.upstream is not None
             self.upstream.write_eof()
             return self.upstream.half_ends()
-        if self._state == _RESPONSE or (self._state == _GATE and self.head.body.done):
+        if self._state == RESPONSE or (self._state == GATE and self.head.body.done):
             # It may wait for its response; one that has gone away is not waited for long.
             self._closes = True
             if not self._responds:
@@ -167,8 +104,8 @@ class ClientConnection(ClientTransport):
         self._buffer = data[stop:]
         if self._buffer or not self._reads:
             self._read_on()
-        self._closes = not head.block.keeps_alive
-        self._responds = False
+        self._closes = not head.block.keeps_alive or self._context.is_leaving
+        self._responds = self._is_repeated = False
         if not self.is_stuck:
             self.deadline = math.inf
         decision = self._context.gate.admit(head)
@@ -177,7 +114,7 @@ class ClientConnection(ClientTransport):
         elif isinstance(decision, Answer):
             self._answer(decision)
         else:
-            self._state = _GATE
+            self._state = GATE
             self._task = self._context.tasks.spawn(self._wait_for(decision), name="gate")
 
     async def _wait_for(self, pending: Awaitable[Target | Answer]) -> None:
@@ -202,7 +139,7 @@ class ClientConnection(ClientTransport):
             if upstream.is_open:
                 self._send(upstream)
                 return
-        self._state = _GATE
+        self._state = GATE
         self._task = self._context.tasks.spawn(self._connect(target), name="connect")
 
     async def _connect(self, target: Target) -> None:
@@ -223,8 +160,8 @@ class ClientConnection(ClientTransport):
             upstream.pause()
         upstream.begin(self, self._raw + self._part if self._part else self._raw)
         self._part = b""
-        self._state = _RESPONSE if self.head.body.done else _BODY
-        if self._state == _RESPONSE:
+        self._state = RESPONSE if self.head.body.done else BODY
+        if self._state == RESPONSE:
             return
         self.deadline = self._patience()
         if self._buffer:
@@ -243,7 +180,7 @@ class ClientConnection(ClientTransport):
         upstream.write(self.head.passed_on(data, 0, stop))
         self._buffer = data[stop:]
         if body.done:
-            self._state = _RESPONSE
+            self._state = RESPONSE
         elif body.has_more:
             self._later(self._read_rest)
         self.deadline = self._patience()
@@ -253,27 +190,32 @@ class ClientConnection(ClientTransport):
     def response_begins(self, *, ends_with_connection: bool) -> bool:
         """Return whether the connection is closed after it: an answer to half a request ends it."""
         self._responds = True
-        if self._state == _RESPONSE and not self.is_stuck:
+        if self._state == RESPONSE and not self.is_stuck:
             self.deadline = math.inf
-        self._closes = self._closes or ends_with_connection or self._state == _BODY
+        self._closes = self._closes or ends_with_connection or self._state == BODY or self._context.is_leaving
         return self._closes
 
     def response_done(self, upstream: UpstreamConnection, *, reusable: bool) -> None:
         self.upstream, self._held = None, False
         if self.is_stuck:
             upstream.resume()
-        if reusable and self._state == _RESPONSE:
+        if reusable and self._state == RESPONSE:
             upstream.release()
         else:
             upstream.close()
         self._end_exchange()
 
     def upstream_lost(self, *, may_retry: bool) -> None:
-        """It closed too early. A pooled one may have been stale: then it is asked again, once."""
-        if may_retry and not self._responds and self.head.is_repeatable and self.target is not None:
+        """It closed too early. A pooled one may have been stale, or another server can answer what is safe to
+        ask twice: then it is asked again, once.
+        """
+        target, head = self.target, self.head
+        is_for_twin = target is not None and target.has_twin and head.is_safe and not self._is_repeated
+        if target is not None and not self._responds and (is_for_twin or (may_retry and head.is_repeatable)):
+            self._is_repeated = self._is_repeated or not may_retry
             self._drop_upstream()
-            self._state = _GATE
-            self._task = self._context.tasks.spawn(self._connect(self.target), name="connect")
+            self._state = GATE
+            self._task = self._context.tasks.spawn(self._connect(target), name="connect")
         else:
             self._give_up(self._context.answers.no_response())
 
@@ -291,8 +233,9 @@ class ClientConnection(ClientTransport):
         assert upstream is not None
         assert self.transport is not None
         self._responds = True
-        self._state = _TUNNEL
+        self._state = TUNNEL
         self._raw = b""
+        self._is_websocket = (self.head.upgrade or b"").lower() == b"websocket"
         if self.target is not None and self.target.monitor is not None:
             self._monitor = self.target.monitor.open_socket(self.head)
         self.head = NO_HEAD  # an idle tunnel holds no more than it must
@@ -311,88 +254,8 @@ class ClientConnection(ClientTransport):
         self.upstream = None
         self._leave()
 
-    # Answers of our own, and endings.
-
-    def _answer(self, answer: Answer) -> None:
-        if self._is_over:
-            return
-        self._closes = self._closes or answer.closes or not self.head.body.done
-        self._responds = True
-        to_head = self.head.method == b"HEAD"
-        self.write(answer.to_client(self.request_id, to_head=to_head, closes=self._closes))
-        self._end_exchange()
-
-    def _give_up(self, answer: Answer) -> None:
-        """Let go of the upstream and say why, or cut what was begun."""
-        self._drop_upstream()
-        if self._responds:
-            self.abort()
-        else:
-            self._answer(answer)
-
-    def _refuse(self, answer: Answer) -> None:
-        """Answer what can't be read on from: the connection ends with it."""
-        self._closes = True
-        self.write(answer.to_client(self._context.new_request_id(), to_head=False, closes=True))
-        self._buffer = b"unread"
-        self._end_exchange()
-
-    def _end_exchange(self) -> None:
-        self.target = None
-        self._raw = b""
-        if self._closes:
-            if self.head.body.done and not self._buffer and self._reads:
-                self._leave()
-            else:
-                self._begin_lingering()
-            return
-        self._state = _HEAD
-        self._responds = False
-        self.deadline = self._context.now + self._context.limits.idle_s_max
-        if not self._reads:
-            self._read_on()
-        if self._buffer:
-            asyncio.get_running_loop().call_soon(self._read_rest)
-
     def _read_rest(self) -> None:
         """Go on with what has come: somebody else's turn was between."""
-        if self._state in (_HEAD, _BODY) and self._buffer:
+        if self._state in (HEAD, BODY) and self._buffer:
             data, self._buffer = self._buffer, b""
-            (self._next if self._state == _HEAD else self._send_body)(data)
-
-    def _leave(self) -> None:
-        """End it once the client has taken what was written, if it does."""
-        self._state = _LINGER
-        self.deadline = self._context.now + self._context.limits.stall_s_max
-        self._close()
-
-    def _begin_lingering(self) -> None:
-        """Let the client read the answer: closing with its bytes unread would reset the connection.
-
-        Many read nothing before they have sent everything: this lasts while something comes, but not for
-        ever.
-        """
-        self._state = _LINGER
-        self._buffer = b""
-        self._lingers_until = self._context.now + self._context.limits.linger_s_max
-        self.deadline = self._patience()
-        self.half_close()
-        self._read_on()
-
-    def _patience(self) -> float:
-        """Return until when a client may be silent."""
-        limits = self._context.limits
-        if self.is_stuck:
-            return self._context.now + limits.stall_s_max
-        if self._state == _HEAD:
-            return self._context.now + (limits.head_s_max if self._buffer else limits.idle_s_max)
-        if self._state == _LINGER:
-            return min(self._context.now + limits.linger_silence_s_max, self._lingers_until)
-        is_late = self._state == _BODY and not self._held  # if nothing comes
-        return self._context.now + limits.body_silence_s_max if is_late else math.inf
-
-    def _drop_upstream(self) -> None:
-        upstream, self.upstream = self.upstream, None
-        self._held = False
-        if upstream is not None:
-            upstream.close()
+            (self._next if self._state == HEAD else self._send_body)(data)

@@ -1,6 +1,8 @@
 """Connecting to a target: where it should be goes in, a connection or an answer comes out."""
 
 from collections.abc import Awaitable
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -8,6 +10,9 @@ from codehub.proxy.engine.context import Context
 from codehub.proxy.engine.requests import RequestHead
 from codehub.proxy.engine.targets import Answer, Target
 from codehub.proxy.engine.upstream import UpstreamConnection
+
+if TYPE_CHECKING:
+    from codehub.proxy.engine.runtime import Address
 
 log = structlog.get_logger()
 
@@ -24,7 +29,10 @@ async def await_decision(context: Context, decision: Awaitable[Target | Answer])
 async def connect(
     context: Context, head: RequestHead, target: Target
 ) -> tuple[Target, UpstreamConnection | Answer]:
-    """Connect. What can't be reached is looked for once more: if it has moved, the target is another."""
+    """Connect. What can't be reached is looked for again: if it has moved, the target is another.
+
+    Where nothing listened twice nobody looks any more.
+    """
     try:
         reached, upstream = await _connect_or_search(context, head, target)
     except Exception:
@@ -39,13 +47,14 @@ async def connect(
 async def _connect_or_search(
     context: Context, head: RequestHead, target: Target
 ) -> tuple[Target, UpstreamConnection | Answer]:
-    try:
-        return target, await context.pool.connect(target.address)
-    except OSError:
+    silent: list[Address] = []
+    while True:
+        with suppress(OSError):
+            return target, await context.pool.connect(target.address)
+        if target.address in silent:
+            return target, context.answers.not_listening(target)
+        silent.append(target.address)
         moved = await context.gate.find_again(head, target)
-    if isinstance(moved, Answer):
-        return target, moved
-    try:
-        return moved, await context.pool.connect(moved.address)
-    except OSError:
-        return moved, context.answers.not_listening()
+        if isinstance(moved, Answer):
+            return target, moved
+        target = moved

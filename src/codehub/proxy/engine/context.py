@@ -43,7 +43,7 @@ class Answers(Protocol):
     def unreachable(self) -> Answer:
         """Connecting failed, not for the server's sake."""
 
-    def not_listening(self) -> Answer:
+    def not_listening(self, target: Target) -> Answer:
         """The server was looked for again, and nothing listens there."""
 
     def no_response(self) -> Answer:
@@ -102,6 +102,8 @@ class Context:
         self.pool = Pool()
         self.blocks = BlockCache(rules)
         self.connections: set[Any] = set() if connections is None else connections
+        self.is_leaving = False
+        """Whether every connection ends after its response."""
         self.now = clock.monotonic()
         """The time of the last tick: what is late is late by at most one of them."""
         self._proto = proto

@@ -4,7 +4,7 @@ httptools (llhttp) reads them. What it lets pass and another server might read d
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httptools
@@ -22,17 +22,22 @@ COOKIES_MAX = 1024
 _SAYS_FORWARDED = frozenset(
     name for name in ENDS_HERE if name == b"forwarded" or name.startswith((b"x-forwarded-", b"x-real-"))
 )
+# What makes an answer something else than the whole content.
+_OF_A_PART = re.compile(
+    rb"(?:accept-encoding|available-dictionary|dictionary-id|if-modified-since|if-none-match|if-range|range):",
+    re.IGNORECASE,
+)
 _PASSED_ON = b"X-Forwarded-By: unknown\r\n"
 
 
-# Who asks, as the rules say it, and the cookies that are not the site's own.
+# Who asks, as the rules say it, and the lines of cookies and the like that are not the site's own.
 Shown = tuple[Any, bytes]
 
 
 class ProxyFields:
     """The headers that are read here. What they say depends on their lines alone."""
 
-    __slots__ = ("cookie_line", "fields", "host", "host_line", "identity", "keeps_alive", "request_id")
+    __slots__ = ("fields", "foreign_lines", "host", "host_line", "identity", "keeps_alive", "request_id")
 
     def __init__(self, fields: dict[bytes, bytes], shown: Shown, *, keeps_alive: bool) -> None:
         self.fields = fields
@@ -41,9 +46,8 @@ class ProxyFields:
         self.host_line = b"Host: " + host + b"\r\n"
         self.keeps_alive = keeps_alive
         self.request_id = _read_request_id(fields[b"x-request-id"]) if b"x-request-id" in fields else None
-        self.identity, foreign = shown
-        self.cookie_line = b"Cookie: " + foreign + b"\r\n" if foreign else b""
-        """For a server that may not know who asks."""
+        self.identity, self.foreign_lines = shown
+        """The lines are for a server that may not know who asks."""
 
 
 class HeaderBlock:
@@ -83,7 +87,7 @@ class HeaderBlock:
         self._to_trusted: bytes | None = None
         self._lines = lines = proxy_fields.host_line + lines
         self._token_lines = b""
-        self.to_untrusted = lines + proxy_fields.cookie_line
+        self.to_untrusted = lines + proxy_fields.foreign_lines
         """Nothing in it says who asks."""
 
     @property
@@ -92,6 +96,12 @@ class HeaderBlock:
         if self._to_trusted is None:
             self._to_trusted = b"".join((self._lines, self._token_lines, *self._credential_lines()))
         return self._to_trusted
+
+    @property
+    def for_whole_content(self) -> bytes:
+        """The lines for a server that may not know who asks, and is to answer with all of it, as it is."""
+        lines = (line for line in self.to_untrusted.split(b"\r\n")[:-1] if not _OF_A_PART.match(line))
+        return b"\r\n".join((*lines, b"Accept-Encoding: identity", b""))
 
     def _credential_lines(self) -> Iterator[bytes]:
         if not _SAYS_FORWARDED.isdisjoint(self.fields):
@@ -147,8 +157,13 @@ def _read_request_id(given: bytes) -> bytes | None:
     return given if _REQUEST_ID.fullmatch(given) else None
 
 
-def read_shown(cookies: bytes, authorization: bytes, rules: Rules) -> Shown:
-    return rules.identify(cookies, authorization), rules.secrets.without_own_cookies(cookies)
+def read_shown(fields: Mapping[bytes, bytes], rules: Rules) -> Shown:
+    secrets, authorization = rules.secrets, fields.get(b"authorization")
+    cookies = secrets.without_own_cookies(fields.get(b"cookie", b""))
+    lines = b"Cookie: " + cookies + b"\r\n" if cookies else b""
+    if authorization and rules.passes_authorization(fields.get(b"host", b"")):
+        lines += b"" if secrets.has_token(authorization) else b"Authorization: " + authorization + b"\r\n"
+    return rules.identify(fields), lines
 
 
 def read_whole(raw: bytes, rules: Rules, *, is_http_1_0: bool) -> tuple[HeaderBlock, bytes, bytes]:
@@ -201,7 +216,7 @@ class _Parser:
         ends_here = self._rules.kinds.get(lower)
         if ends_here is None:
             # Servers that grew up with CGI read X_Forwarded_For as X-Forwarded-For.
-            if UNDERSCORE not in lower or lower.replace(b"_", b"-") not in ENDS_HERE:
+            if UNDERSCORE not in lower or lower.replace(b"_", b"-") not in self._rules.ends_here:
                 self._lines.append((name, value))
             return
         known = self._fields.get(lower)
@@ -223,8 +238,7 @@ class _Parser:
         if (expected := self._fields.get(b"expect")) is not None and expected.lower() != b"100-continue":
             raise Refused(417, "an expectation that is not known here")
         lines, token_lines = self._kept_lines(nominated)
-        cookies, authorization = (self._fields.get(name, b"") for name in (b"cookie", b"authorization"))
-        shown = read_shown(cookies, authorization, self._rules)
+        shown = read_shown(self._fields, self._rules)
         block = _ParsedBlock(
             ProxyFields(self._fields, shown, keeps_alive=keeps_alive),
             lines,

@@ -163,6 +163,10 @@ class Chunked:
         return position
 
     @property
+    def is_between_chunks(self) -> bool:
+        return not self._data_left and not self._in_trailers
+
+    @property
     def is_as_it_came(self) -> bool:
         return self._content is None
 

@@ -3,12 +3,13 @@
 import asyncio
 from weakref import WeakValueDictionary
 
-from codehub.proxy.engine.runtime import Address, UnixAddress
+from codehub.proxy.engine.runtime import Address, DialAddress, UnixAddress
 from codehub.proxy.engine.targets import Idle
 from codehub.proxy.engine.upstream import UpstreamConnection
 
 _IDLE_SWEEPS_MAX = 7  # of half a second: Node and uvicorn close theirs after 5 s
 _CONNECT_S_MAX = 5.0
+_DIAL_S_MAX = 20.0  # something may have to be started first that leads there
 
 
 class Pool:
@@ -27,6 +28,11 @@ class Pool:
         """Return a new connection. Raises OSError, TimeoutError included."""
         idle = self.idle(address)
         loop = asyncio.get_running_loop()
+        if isinstance(address, DialAddress):
+            async with asyncio.timeout(_DIAL_S_MAX):
+                dialled = await address.dial()
+            _, protocol = await loop.create_unix_connection(lambda: UpstreamConnection(idle), sock=dialled)
+            return protocol
         async with asyncio.timeout(_CONNECT_S_MAX):
             if isinstance(address, UnixAddress):
                 _, protocol = await loop.create_unix_connection(

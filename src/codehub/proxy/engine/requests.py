@@ -21,7 +21,8 @@ _METHODS = frozenset(
     b" PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH".split()
 )
 _FOREIGN_METHODS = frozenset({b"CONNECT", b"TRACE", b"PRI"})
-_REPEATABLE_METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"})
+_SAFE_METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS"})
+_REPEATABLE_METHODS = _SAFE_METHODS | {b"PUT", b"DELETE"}
 # Some servers take trailers for headers, so what ends here can't come after the body either.
 _REFUSED_TRAILERS = NEVER_TRAILERS | ENDS_HERE
 
@@ -32,10 +33,12 @@ class RequestHead:
     __slots__ = (
         "_blocks",
         "_bytes_max",
+        "_host",
         "_line",
         "_raw",
         "block",
         "body",
+        "insertion",
         "method",
         "request_id",
         "route",
@@ -49,17 +52,20 @@ class RequestHead:
         self.rules = blocks.rules
         self._blocks = blocks
         self._bytes_max: int | None = None
+        self._host = b""  # of the route; none if the target is another since it was read
         self._line = b""
         self._raw = b""
         self.block = _NO_BLOCK
         self.method = b""
         self.target = b""
         self.route: Any = None
-        """What it is for, as the rules read its target."""
+        """What it is for, as the rules read its target and its Host."""
         self.request_id = b""
         """The client's own, or the one that was given to it when it was read."""
         self.body: Body = NO_BODY
         self.upgrade: bytes | None = None
+        self.insertion: Any = None
+        """What its answer may get on its way, as the target says to which it goes."""
 
     def read(self, raw: bytes) -> None:
         """Read a head, from its first byte to the empty line that ends it. Raises Refused."""
@@ -107,13 +113,16 @@ class RequestHead:
         self.method = method
         if target != self.target:
             self.target = target
-            self.route = self.rules.route(target)
+            self._host = b""
         self._take_block(block)
 
     def _take_block(self, block: HeaderBlock) -> None:
         """Take the lines after the first, which says what was taken already."""
         rules = self.rules
         self.block = block
+        if block.host != self._host:
+            self._host = block.host
+            self.route = rules.route(self.target, block.host)
         self.upgrade = block.upgrade if self.method == b"GET" else None
         if not block.length and not block.chunked:
             self.body = NO_BODY
@@ -150,6 +159,11 @@ class RequestHead:
     def is_repeatable(self) -> bool:
         """Whether it may be sent again when a pooled connection turns out to be dead."""
         return self.body is NO_BODY and self.method in _REPEATABLE_METHODS and self.upgrade is None
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether it changes nothing, so that it may be asked again though it may have been answered."""
+        return self.body is NO_BODY and self.method in _SAFE_METHODS and self.upgrade is None
 
     def to_upstream(
         self, path: bytes, lines: bytes, mount_line: bytes, sender_lines: bytes, request_id: bytes

@@ -26,7 +26,13 @@ _OF_THE_SITE = frozenset(
 )
 _LOOKED_AT = frozenset({b"set-cookie", b"location"})
 _KINDS = dict.fromkeys(_HOP_BY_HOP, 0) | dict.fromkeys(_OF_THE_SITE | _LOOKED_AT, 1)
+# What is true of the very bytes that the server sent.
+_OF_THE_BYTES = re.compile(
+    rb"(?:accept-ranges|content-digest|content-length|content-md5|digest|etag|last-modified|repr-digest|transfer-encoding):",
+    re.IGNORECASE,
+)
 _NO_BODY = frozenset({204, 304})
+_EVENT_STREAM = b"\r\ncontent-type: text/event-stream"
 _OTHER_HOST = re.compile(rb"[/\\]\t*[/\\]")
 
 
@@ -42,6 +48,7 @@ class ResponseHead:
         "_start",
         "_strips",
         "chunked",
+        "is_event_stream",
         "is_interim",
         "keeps_alive",
         "length",
@@ -52,7 +59,8 @@ class ResponseHead:
     def __init__(self, raw: bytes, mount: bytes | None, rules: Rules, *, strips: bool = False) -> None:
         """Read a head, up to the empty line that ends it. Raises Malformed.
 
-        `mount`: where the server is mounted, without the slash, None if it is trusted.
+        `mount`: where the server is mounted, without the slash, empty if the whole origin is its own, None if
+        it is trusted.
         """
         self._lines: list[bytes] = []
         self._fields: dict[bytes, bytes] = {}
@@ -81,6 +89,7 @@ class ResponseHead:
         self.length, self.chunked = self._read_framing(is_http_1_0=line.startswith(b"HTTP/1.0"))
         self._end_nominated(named)
         start = b"".join((b"HTTP/1.1", line[8:], b"\r\n", *self._lines))
+        self.is_event_stream = _EVENT_STREAM in start.lower()
         self._framed = start + self._framing()
         self._start = start if self.chunked else self._framed
         self._lines = []
@@ -111,12 +120,18 @@ class ResponseHead:
 
     def to_client(self, request_id: bytes | None, *, closes: bool, decodes: bool = False) -> bytes:
         """Return the head as the client is given it."""
-        start = self._start if decodes else self._framed
-        if closes:
-            start += b"Connection: close\r\n"
-        if request_id is None:
-            return start + b"\r\n"
-        return start + b"X-Request-Id: " + request_id + b"\r\n\r\n"
+        return _ended(self._start if decodes else self._framed, request_id, closes=closes)
+
+    def to_client_edited(self, request_id: bytes | None, *, closes: bool) -> bytes:
+        """Return the head as the client is given it with another body, in chunks."""
+        lines = (line for line in self._framed.split(b"\r\n")[:-1] if not _OF_THE_BYTES.match(line))
+        start = b"\r\n".join((*lines, b"Transfer-Encoding: chunked", b""))
+        return _ended(start, request_id, closes=closes)
+
+    def values(self, name: bytes) -> list[bytes]:
+        """Return what the client is told under this name, in lower case, line by line."""
+        lines = (line.partition(b":") for line in self._framed.split(b"\r\n")[1:])
+        return [value.strip() for field, _, value in lines if field.lower() == name]
 
     def _framing(self) -> bytes:
         if self.status == 101:  # noqa: PLR2004
@@ -164,6 +179,14 @@ class ResponseHead:
                 kept += line if line[0].lower() not in nominated else ()
                 line = []
         self._lines = kept
+
+
+def _ended(start: bytes, request_id: bytes | None, *, closes: bool) -> bytes:
+    if closes:
+        start += b"Connection: close\r\n"
+    if request_id is None:
+        return start + b"\r\n"
+    return start + b"X-Request-Id: " + request_id + b"\r\n\r\n"
 
 
 def _kept_cookie(cookie: bytes, mount: bytes) -> bytes:

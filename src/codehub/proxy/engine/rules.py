@@ -1,6 +1,6 @@
 """What a site adds to HTTP's own rules for heads and bodies: data and functions that the engine asks."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from codehub.proxy.engine.own_secrets import OwnSecrets
@@ -42,12 +42,15 @@ class Rules:
 
     __slots__ = (
         "body_bytes_max",
+        "ends_here",
         "identify",
         "kinds",
         "once",
         "own_responses",
+        "passes_authorization",
         "route",
         "secrets",
+        "tokens",
     )
 
     def __init__(
@@ -56,23 +59,33 @@ class Rules:
         secrets: OwnSecrets | None = None,
         noted: Collection[bytes] = (),
         once: Collection[bytes] = (),
+        token_header: bytes | None = None,
         own_responses: Collection[bytes] = (),
-        identify: Callable[[bytes, bytes], Any] = lambda _cookies, _authorization: None,
-        route: Callable[[bytes], Any] = lambda _target: None,
+        identify: Callable[[Mapping[bytes, bytes]], Any] = lambda _fields: None,
+        passes_authorization: Callable[[bytes], bool] = lambda _host: False,
+        route: Callable[[bytes, bytes], Any] = lambda _target, _host: None,
         body_bytes_max: Callable[[Any], int | None] = lambda _route: None,
     ) -> None:
         """
         `noted`: the headers, in lower case, that the policy reads, and that are passed on. `once`: which of
-        them can't come twice. `own_responses`: the headers that no server but a trusted one can answer with.
-        `identify` says from the cookies and the Authorization header who asks, `route` from the target what
+        them can't come twice. `token_header`: one that says who asks, as Authorization does, and ends here.
+        `own_responses`: the headers that no server but a trusted one can answer with. `identify` says from
+        Host, the cookies, Authorization and the token's header who asks, `route` from target and Host what
         for, and `body_bytes_max` from that how large a body may be. One that is bounded is framed anew, and
-        has no trailers; None: it is passed on as it came.
+        has no trailers; None: it is passed on as it came. `passes_authorization`: at which hosts an
+        Authorization is for the server, unless it holds a token of the site's own.
         """
         self.secrets = secrets or OwnSecrets()
-        self.kinds = dict.fromkeys(ENDS_HERE, True) | dict.fromkeys((b"expect", *noted), False)
+        self.tokens = frozenset(
+            {b"authorization"} if token_header is None else {b"authorization", token_header}
+        )
+        """The headers with tokens in them."""
+        self.ends_here = ENDS_HERE | self.tokens
+        self.kinds = dict.fromkeys(self.ends_here, True) | dict.fromkeys((b"expect", *noted), False)
         """Whether a header that is read ends here."""
-        self.once = _ONCE | frozenset(once)
+        self.once = _ONCE | self.tokens | frozenset(once)
         self.own_responses = frozenset(own_responses)
         self.identify = identify
+        self.passes_authorization = passes_authorization
         self.route = route
         self.body_bytes_max = body_bytes_max

@@ -1,5 +1,6 @@
 """What the engine needs from whoever runs it: time, tasks, randomness, and the addresses of servers."""
 
+import socket
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -45,4 +46,15 @@ class UnixAddress(Protocol):
     def path(self) -> Path: ...
 
 
-Address = TcpAddress | UnixAddress
+@runtime_checkable
+class DialAddress(Protocol):
+    """A server that whoever runs the engine connects to. Two of the same server are equal, and hash alike."""
+
+    async def dial(self) -> socket.socket:
+        """Return our end of a pair of connected unix sockets, whose other end leads to the server.
+
+        It is the caller's to close, and that ends the way there. Raises OSError.
+        """
+
+
+Address = TcpAddress | UnixAddress | DialAddress

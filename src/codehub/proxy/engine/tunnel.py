@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from codehub.proxy.engine.websocket import FrameReader
+
 # What takes the bytes of one end of a tunnel.
 Write = Callable[[bytes], None]
 
@@ -23,21 +25,41 @@ class Owner(Protocol):
 class Tunnel(asyncio.Protocol):
     """Takes a connection's place on its transport. `data_received` is the other's `write` itself."""
 
-    __slots__ = ("_owner", "data_received")
+    __slots__ = ("data_received", "owner")
 
     def __init__(self, owner: Owner, data_received: Write) -> None:
-        self._owner = owner
+        self.owner = owner
         # A slot: no frame of Python per message.
         self.data_received = data_received  # type: ignore[method-assign,assignment]
 
     def eof_received(self) -> bool:
-        return self._owner.eof_received()
+        return self.owner.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._owner.connection_lost(error)
+        self.owner.connection_lost(error)
 
     def pause_writing(self) -> None:
-        self._owner.pause_writing()
+        self.owner.pause_writing()
 
     def resume_writing(self) -> None:
-        self._owner.resume_writing()
+        self.owner.resume_writing()
+
+
+class WatchedTunnel(Tunnel):
+    """An end of a tunnel whose frames are told apart from now on: it is taken to begin between two."""
+
+    __slots__ = ("_frames",)
+
+    def __init__(self, tunnel: Tunnel) -> None:
+        write, frames = tunnel.data_received, FrameReader()
+
+        def write_and_read(data: bytes) -> None:
+            write(data)
+            frames.feed(data)
+
+        super().__init__(tunnel.owner, write_and_read)
+        self._frames = frames
+
+    @property
+    def is_between_frames(self) -> bool:
+        return not self._frames.is_within

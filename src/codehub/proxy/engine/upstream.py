@@ -6,10 +6,11 @@ from typing import Protocol, cast
 
 from codehub.proxy.engine.heads import HEAD_END
 from codehub.proxy.engine.http_body import NO_BODY, Body, Chunked, Malformed, UntilClose
+from codehub.proxy.engine.insertions import EditedBody, edited_body
 from codehub.proxy.engine.requests import RequestHead
 from codehub.proxy.engine.responses import ResponseHead
 from codehub.proxy.engine.targets import Idle, Target
-from codehub.proxy.engine.tunnel import Tunnel, Write
+from codehub.proxy.engine.tunnel import Tunnel, WatchedTunnel, Write
 
 _IDLE_MAX = 64
 _HEAD_BYTES_MAX = 65_536
@@ -60,7 +61,8 @@ class UpstreamConnection(asyncio.Protocol):
         "_idle",
         "_interims",
         "_is_busy",
-        "_is_held",
+        "_is_event_stream",
+        "_is_paused",
         "_keeps_alive",
         "_saw_bytes",
         "_searched",
@@ -79,9 +81,10 @@ class UpstreamConnection(asyncio.Protocol):
         self._buffer = b""
         self._searched = 0  # so much of the buffer is a head that has no end yet
         self._interims = 0
-        self._body: Body = NO_BODY
+        self._body: Body | EditedBody = NO_BODY
         self._is_busy = False  # what has come is not all read yet
-        self._is_held = False  # the client takes nothing more for now
+        self._is_event_stream = False
+        self._is_paused = False  # the client takes nothing more for now
         self._ended_in_order = False
         self._keeps_alive = True
         self._saw_bytes = False
@@ -126,15 +129,15 @@ class UpstreamConnection(asyncio.Protocol):
         return False
 
     def pause(self) -> None:
-        self._is_held = True
+        self._is_paused = True
         self._read_on()
 
     def resume(self) -> None:
-        self._is_held = False
+        self._is_paused = False
         self._read_on()
 
     def _read_on(self) -> None:
-        if self.is_open and (self._is_held or self._is_busy):
+        if self.is_open and (self._is_paused or self._is_busy):
             self.transport.pause_reading()
         elif self.is_open:
             self.transport.resume_reading()
@@ -151,6 +154,27 @@ class UpstreamConnection(asyncio.Protocol):
         """End it: nothing that is still under way on it counts any more."""
         self.client = None
         self.transport.abort()
+
+    def end_of_events(self) -> bytes | None:
+        """Return what ends the response in order, if it is a stream of events; None if it can't be ended
+        now.
+        """
+        if self._state != _BODY or not self._is_event_stream:
+            return None
+        if type(self._body) is not Chunked:
+            return b"" if type(self._body) is UntilClose else None
+        if self._buffer or not self._body.is_between_chunks:
+            return None
+        return b"0\r\n\r\n" if self._body.is_as_it_came else b""
+
+    def is_between_frames(self) -> bool:
+        """Whether the tunnel can be ended here, as far as can be told since this was asked first."""
+        tunnel = self.transport.get_protocol()
+        if isinstance(tunnel, WatchedTunnel):
+            return tunnel.is_between_frames
+        if isinstance(tunnel, Tunnel):
+            self.transport.set_protocol(WatchedTunnel(tunnel))
+        return False
 
     # What asyncio calls.
 
@@ -263,8 +287,13 @@ class UpstreamConnection(asyncio.Protocol):
         request, target = client.head, client.target
         assert target is not None
         decodes = request.block.is_http_1_0
-        body = self._body = head.body(to_head=request.method == b"HEAD", decodes=decodes)
+        body: Body | EditedBody | None = edited_body(request, head)
+        is_edited = body is not None
+        body = self._body = body or head.body(to_head=request.method == b"HEAD", decodes=decodes)
         self._state = _BODY
+        self._is_event_stream = head.is_event_stream
+        if not head.keeps_alive:
+            target.is_leaving = True
         # One that spoke before it was asked may answer once more when it reads what it was asked.
         self._keeps_alive = head.keeps_alive and not self._spoke_first
         stop = self._take(data, start)
@@ -272,8 +301,11 @@ class UpstreamConnection(asyncio.Protocol):
             raise Malformed("half an answer")
         closes = client.response_begins(ends_with_connection=type(body) is UntilClose)
         request_id = None if target.mount is None else client.request_id
-        first = head.to_client(request_id, closes=closes, decodes=decodes)
-        if stop <= _JOIN_BYTES_MAX or (type(body) is Chunked and not body.is_as_it_came):
+        if is_edited:
+            first = head.to_client_edited(request_id, closes=closes)
+        else:
+            first = head.to_client(request_id, closes=closes, decodes=decodes)
+        if stop <= _JOIN_BYTES_MAX or is_edited or (type(body) is Chunked and not body.is_as_it_came):
             client.write(first + _passed_on(body, data, start, stop))
         else:
             client.writelines((first, memoryview(data)[start:stop]))
@@ -326,9 +358,9 @@ class UpstreamConnection(asyncio.Protocol):
             self._idle.remove(self)
 
 
-def _passed_on(body: Body, data: bytes, start: int, stop: int) -> bytes:
+def _passed_on(body: Body | EditedBody, data: bytes, start: int, stop: int) -> bytes:
     """Return what the client is given of the body's part that was just taken."""
-    if type(body) is Chunked:
+    if type(body) is Chunked or type(body) is EditedBody:
         return body.passed_on(data, start, stop)
     return data if not start and stop == len(data) else data[start:stop]
 

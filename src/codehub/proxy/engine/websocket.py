@@ -5,6 +5,8 @@ MASKED = 0x80
 _SHORT = 1_024
 _AT_ONCE_MAX = 1_024
 MASKED_HEADER = 6
+GOING_AWAY = b"\x88\x02\x03\xe9"
+"""A server's Close frame with 1001: it ends, and another may serve (RFC 6455, 7.4.1)."""
 
 # Its payload's size, and the payload itself; of a long frame nothing is kept.
 Frame = tuple[int, bytes]

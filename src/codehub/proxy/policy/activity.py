@@ -4,6 +4,7 @@ Nothing is written per request. A use is recorded at most `flush_s` after it, a 
 where that is shorter; a credential that is in use is noted within a minute.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Protocol
@@ -12,13 +13,16 @@ from uuid import UUID
 import structlog
 
 from codehub.core.activity import (
-    Window,
+    Traffic,
+    WorkRule,
     counts_as_use,
     flush_after_s,
+    heard_until,
     is_its_own_doing,
     is_its_own_socket,
 )
 from codehub.core.ides import IdeProfile, ide_profile
+from codehub.core.route import Route, mount_of
 from codehub.core.workspace import Workspace
 from codehub.ports.proxy_lookups import Credential
 from codehub.ports.store import StoreUnavailable
@@ -30,10 +34,9 @@ from codehub.proxy.policy.visits import visit_of
 
 log = structlog.get_logger()
 _TICK_S = 1.0
+_ANY_SERVER = ide_profile("http")
 _KEYS_S = 30.0
 _TINY_BYTES_MAX = 106
-# A tab of code-server: one socket for the window, one for its extensions. Each forgotten tab sends a little.
-_SOCKETS_PER_TAB = 2
 
 
 class Uses(Protocol):
@@ -63,14 +66,16 @@ class WorkspaceMonitor:
         self.flush_s = flush_after_s(workspace.spec.standby_ttl_seconds, flush_s)
         self._clock = clock
         self._profile: IdeProfile = ide_profile(workspace.spec.ide)
-        busy, prints = self._profile.busy_bytes_per_minute, self._profile.busy_frames_down_per_minute
-        self._busy = None if busy is None else Window(busy)
-        self._printing = None if prints is None else Window(prints)
+        self._mount = mount_of(workspace.id)
+        self._rule = WorkRule(self._profile)
+        self._heard: dict[Credential, float] = {}
+        """In whose tabs our script runs, and until when that may be believed."""
         self._sockets: set[SocketTraffic] = set()
         self._used_by: set[Credential] = set()
-        self.bytes_up = 0
-        self.frames_down = 0
-        """What went over its sockets since it was last evaluated."""
+        self._left_bytes = 0
+        """Of sockets that were closed since it was last evaluated."""
+        self.prints = 0
+        """Parts of output that went down its sockets since it was last evaluated."""
 
     def note_request(self, head: RequestHead) -> None:
         credential: Credential | None = head.block.identity
@@ -79,13 +84,17 @@ class WorkspaceMonitor:
             self._used_by.add(credential)
         if self._clock.monotonic() - self.used_at < _TICK_S:
             return
-        if counts_as_use(self._profile, visit_of(head), head.route.rest):
+        if counts_as_use(self._profile, visit_of(head), self._path(head.route)):
             self.note_use(credential)
 
     def open_socket(self, head: RequestHead) -> "SocketTraffic | None":
-        if is_its_own_socket(self._profile, head.route.rest):
+        if is_its_own_socket(self._profile, self._path(head.route)):
             return None
         return self.add_socket(head.block.identity)
+
+    def _path(self, route: Route) -> str:
+        """Return the path below the mount, which an IDE that keeps its prefix has at its origin, too."""
+        return route.rest.removeprefix(self._mount) if self._profile.keeps_prefix else route.rest
 
     def add_socket(self, credential: Credential | None) -> "SocketTraffic":
         socket = SocketTraffic(self, self._profile, credential)
@@ -94,10 +103,21 @@ class WorkspaceMonitor:
 
     def remove_socket(self, socket: "SocketTraffic") -> None:
         self._sockets.discard(socket)
+        if not self.is_heard(socket.credential):
+            self._left_bytes += socket.bytes_up
 
     def note_use(self, *credentials: Credential | None) -> None:
         self.used_at = self._clock.monotonic()
         self._used_by.update(credential for credential in credentials if credential is not None)
+
+    def note_script(self, credential: Credential, for_s: float) -> None:
+        """Note that our script runs in tabs of theirs, and is silent for so long."""
+        until = heard_until(self._clock.monotonic(), for_s)
+        self._heard[credential] = max(until, self._heard.get(credential, until))
+
+    def is_heard(self, credential: Credential | None) -> bool:
+        """Whether whoever shows this says by a script that they are there."""
+        return credential in self._heard
 
     def evaluate_traffic(self) -> None:
         """Decide whether what was counted since the last time is somebody's work.
@@ -105,21 +125,37 @@ class WorkspaceMonitor:
         Frames are counted when they pass, and evaluated here, once a tick.
         """
         now = self._clock.monotonic()
-        bytes_up, self.bytes_up = self.bytes_up, 0
-        frames_down, self.frames_down = self.frames_down, 0
-        tabs = max(1, -(-len(self._sockets) // _SOCKETS_PER_TAB))
-        is_busy = bytes_up and self._busy is not None and self._busy.add(bytes_up, now, tabs=tabs)
-        prints = frames_down and self._printing is not None and self._printing.add(frames_down, now)
-        senders = [socket for socket in self._sockets if socket.has_sent]
-        for socket in senders:
-            socket.has_sent = False
-        if is_busy or prints:
-            self.note_use(*(socket.credential for socket in senders))
+        for credential in [key for key, until in self._heard.items() if until < now]:
+            del self._heard[credential]
+        unheard = [socket for socket in self._sockets if socket.credential not in self._heard]
+        bytes_up = self._left_bytes + sum(socket.bytes_up for socket in unheard)
+        traffic = Traffic(bytes_up, len(unheard), self.prints)
+        is_typing, is_printing = self._rule.is_typing(traffic, now), self._rule.is_printing(traffic, now)
+        if is_typing or is_printing:
+            users = self._sockets if is_printing else unheard
+            self.note_use(*(socket.credential for socket in users if socket.has_sent))
+        self.prints = self._left_bytes = 0
+        for socket in self._sockets:
+            socket.begin_anew()
 
     def take_keys(self) -> set[Credential]:
         """Return the credentials that it was used by since this was last asked."""
         keys, self._used_by = self._used_by, set()
         return keys
+
+
+class PortMonitor:
+    """The owner's traffic to one workspace's ports: what they ask for is use, an open page is not."""
+
+    def __init__(self, monitor: WorkspaceMonitor) -> None:
+        self._monitor = monitor
+
+    def note_request(self, head: RequestHead) -> None:
+        if counts_as_use(_ANY_SERVER, visit_of(head), head.route.rest):
+            self._monitor.note_use(head.block.identity)
+
+    def open_socket(self, head: RequestHead) -> None:
+        del head
 
 
 class SocketTraffic:
@@ -130,6 +166,7 @@ class SocketTraffic:
         "_monitor",
         "_profile",
         "_up",
+        "bytes_up",
         "credential",
         "has_sent",
     )
@@ -140,6 +177,12 @@ class SocketTraffic:
         self._up = FrameReader()
         self._down = FrameReader()
         self.credential = credential
+        self.bytes_up = 0
+        self.has_sent = False
+        """What went over it since it was last evaluated."""
+
+    def begin_anew(self) -> None:
+        self.bytes_up = 0
         self.has_sent = False
 
     def count_up(self, write: Write) -> Write:
@@ -148,12 +191,7 @@ class SocketTraffic:
         Most of it are whole data frames too short to be worth reading, a key, an acknowledgement: they are
         known by two bytes, and counted without a step more.
         """
-        monitor, reader, read_frames, counts_bytes = (
-            self._monitor,
-            self._up,
-            self._read_frames,
-            not self._profile.counts_frames_up,
-        )
+        reader, read_frames, counts_bytes = self._up, self._read_frames, not self._profile.counts_frames_up
 
         def write_and_count(data: bytes) -> None:
             write(data)
@@ -165,30 +203,39 @@ class SocketTraffic:
                 and data[1] == MASKED + size - MASKED_HEADER
                 and not (data[0] & CONTROL or reader.is_within)
             ):
-                monitor.bytes_up += size
+                self.bytes_up += size
             else:
                 read_frames(data)
 
         return write_and_count
 
     def count_down(self, write: Write) -> Write:
-        if self._profile.busy_frames_down_per_minute is None:
+        """Count what goes down: where output has a mark, what has one is a part of it."""
+        mark = self._profile.output_mark
+        if self._profile.busy_prints_per_minute is None:
             return write
+
+        def write_and_search(data: bytes) -> None:
+            write(data)
+            if data.find(mark) >= 0:  # type: ignore[arg-type]  # else the other one counts
+                self.has_sent = True
+                self._monitor.prints += 1
 
         def write_and_count(data: bytes) -> None:
             write(data)
             if frames := len(self._down.feed(data)):
                 self.has_sent = True
-                self._monitor.frames_down += frames
+                self._monitor.prints += frames
 
-        return write_and_count
+        return write_and_count if mark is None else write_and_search
 
     def _read_frames(self, data: bytes) -> None:
         for size, message in self._up.feed(data):
-            if self._profile.counts_frames_up:
+            if not self._profile.counts_frames_up:
+                if not is_its_own_doing(self._profile, message):
+                    self.bytes_up += size + MASKED_HEADER
+            elif not self._monitor.is_heard(self.credential):
                 self._monitor.note_use(self.credential)
-            elif not is_its_own_doing(self._profile, message):
-                self._monitor.bytes_up += size + MASKED_HEADER
 
     def close(self) -> None:
         self._monitor.remove_socket(self)
@@ -204,6 +251,7 @@ class Activity:
         self._clock = clock
         self._flush_s = flush_s
         self._monitors: dict[UUID, WorkspaceMonitor] = {}
+        self._is_used = asyncio.Event()
         self._keys_in_use: set[Credential] = set()
         self._keys_noted_at = clock.monotonic()
 
@@ -212,15 +260,22 @@ class Activity:
         known = self._monitors.get(workspace.id)
         if known is None:
             known = self._monitors[workspace.id] = WorkspaceMonitor(workspace, self._clock, self._flush_s)
+            self._is_used.set()
         known.flush_s = flush_after_s(workspace.spec.standby_ttl_seconds, self._flush_s)
         return known
+
+    def port_monitor(self, workspace: Workspace) -> PortMonitor:
+        return PortMonitor(self.monitor(workspace))
 
     async def run(self) -> None:
         """Record uses until cancelled; the last ones are recorded then."""
         try:
             while True:
+                await self._is_used.wait()
                 await self._clock.sleep(_TICK_S)
                 await self.flush()
+                if not (self._monitors or self._keys_in_use):
+                    self._is_used.clear()
         finally:
             await self.flush(everything=True)
 

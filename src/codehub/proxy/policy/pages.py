@@ -7,14 +7,17 @@ follows live.
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from codehub.core.conditions import lost_host
+from codehub.core.messages import Message
 from codehub.core.progress import Progress
 from codehub.core.requests import Refused
-from codehub.core.route import entry_of, mount_of
+from codehub.core.route import mount_of
 from codehub.core.visit import Page
 from codehub.core.workspace import Workspace
 from codehub.proxy.engine.targets import Answer
@@ -24,6 +27,9 @@ from codehub.web.measures import progress_words
 from codehub.web.theme import TOKENS
 
 ACTIONS = "_codehub"
+PAGE_HEADER = "X-Codehub-Page"
+SILENT = "silent"
+SIGN_IN = "sign-in"
 _REFRESH_S = 2
 _STATUS: Mapping[Page, int] = {
     Page.WAKING: 202,
@@ -32,7 +38,14 @@ _STATUS: Mapping[Page, int] = {
     Page.ERROR: 502,
     Page.LIMIT: 429,
 }
-_REFUSED: Mapping[int, str] = {400: "sessions", 403: "foreign", 404: "missing"}
+_REFUSED: Mapping[str, int] = {
+    "sessions": 400,
+    "foreign": 403,
+    "door": 403,
+    "missing": 404,
+    "port": 404,
+    "asleep": 503,
+}
 _STYLE = f"""
 {TOKENS}
 * {{ box-sizing: border-box; }}
@@ -74,7 +87,8 @@ _ICON = (
     "data:image/svg+xml;base64,"
     + base64.b64encode(_MARK.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ').encode()).decode()
 )
-# Enters when it is ready, and asks again where something else came first; but only once somebody looks at the page.
+# Enters when it is ready, and asks again where something else
+# came first; but only once somebody looks at the page.
 _SCRIPT = """
 const main = document.querySelector("main"), now = document.querySelector("#now"), bar = document.querySelector("progress"), far = document.querySelector("#far");
 const seen = () => document.visibilityState === "visible" ? Promise.resolve()
@@ -100,17 +114,35 @@ async function follow(version) {
 follow(main.dataset.version);
 """
 
+# Looks whether something listens by now. An answer of the server's leads in; one of ours alone never does, or
+# a page that is forgotten would wake the workspace.
+_LISTEN = """
+const seen = () => document.visibilityState === "visible" ? Promise.resolve()
+  : new Promise(done => document.addEventListener("visibilitychange", done, { once: true }));
+async function listen() {
+  for (;;) {
+    await new Promise(done => setTimeout(done, 2000));
+    await seen();
+    try {
+      const answer = await fetch(location.href, { method: "HEAD", cache: "no-store", redirect: "manual" });
+      if (answer.status < 500 && !answer.headers.has("X-Codehub-Page")) { location.reload(); return; }
+    } catch (_) { /* codehub is away: it comes back */ }
+  }
+}
+listen();
+"""
+
 
 def _sha256(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 _POLICY = (
-    f"default-src 'none'; style-src 'sha256-{_sha256(_STYLE)}'; script-src 'sha256-{_sha256(_SCRIPT)}'; "
-    "img-src data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    f"default-src 'none'; style-src 'sha256-{_sha256(_STYLE)}'; script-src 'sha256-{_sha256(_SCRIPT)}' "
+    f"'sha256-{_sha256(_LISTEN)}'; "
+    "img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 )
 _HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     # Not no-referrer: with that a browser sends `Origin: null` with a button's form, which is nobody's own.
     "Referrer-Policy": "same-origin",
@@ -119,7 +151,25 @@ _HEADERS: Mapping[str, str] = {
 }
 
 
-def waking_page(workspace: Workspace, progress: Progress | None, language: str) -> Answer:
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a workspace's pages stand: below its mount on the hub's own host, or at an origin of its own."""
+
+    mount: str = ""
+    hub: str = ""
+    """What addresses of the hub begin with: nothing on its own host."""
+
+    @property
+    def entry(self) -> str:
+        """The path of the workspace's first page."""
+        return f"{self.mount}/"
+
+    @property
+    def actions(self) -> str:
+        return f"{self.mount}/{ACTIONS}"
+
+
+def waking_page(workspace: Workspace, progress: Progress | None, language: str, site: Site) -> Answer:
     """Say what is under way. It comes back every two seconds without scripts, and follows live with them."""
     texts = _texts(language)
     bar = '<progress aria-labelledby="now"></progress>'
@@ -129,9 +179,9 @@ def waking_page(workspace: Workspace, progress: Progress | None, language: str) 
 <p id="now" role="status" aria-live="polite">{escape(_now(workspace, language))}</p>
 {bar}
 <p id="far">{escape(_far(workspace, progress, language))}</p>"""
-    follow = f' data-follow="{mount_of(workspace.id)}/{ACTIONS}/progress" data-version="{workspace.status.version}"'
-    link = (f"/workspaces/{workspace.id}", texts["happening"])
-    return _page(Page.WAKING, workspace, language, body, main=follow, script=_SCRIPT, link=link)
+    follow = f' data-follow="{site.actions}/progress" data-version="{workspace.status.version}"'
+    link = (f"{site.hub}/workspaces/{workspace.id}", texts["happening"])
+    return _page(Page.WAKING, workspace, language, body, site, main=follow, script=_SCRIPT, link=link)
 
 
 def progress_content(
@@ -150,8 +200,10 @@ def progress_content(
     }
 
 
-def resting_page(page: Page, workspace: Workspace, language: str, to: str) -> Answer:
-    """Say why it can't be entered, with the button that goes on from there. `to`: the path in it that was asked for."""
+def resting_page(page: Page, workspace: Workspace, language: str, to: str, site: Site) -> Answer:
+    """Say why it can't be entered, with the button that goes on
+    from there. `to`: the path in it that was asked for.
+    """
     texts = _texts(language)
     action, label = {
         Page.ARCHIVED: ("start", "restore"),
@@ -166,14 +218,16 @@ def resting_page(page: Page, workspace: Workspace, language: str, to: str) -> An
         why = f"<p>{escape(trouble)}</p><p><code>{escape(message)}</code></p><p>{escape(remedy_text(error.reason, language))}</p>"
     else:
         why = ""
-    link = (f"/workspaces/{workspace.id}", texts["details"]) if page is Page.ERROR else None
-    button = _button(workspace.id, action, texts[label], _way_on(workspace, to))
+    link = (f"{site.hub}/workspaces/{workspace.id}", texts["details"]) if page is Page.ERROR else None
+    button = _button(site, action, texts[label], _way_on(site, to))
     hint = f'<p class="hint">{escape(texts["recover_why"])}</p>' if page is Page.ERROR else ""
-    return _page(page, workspace, language, f"{why}{button}{hint}", link=link)
+    return _page(page, workspace, language, f"{why}{button}{hint}", site, link=link)
 
 
-def limit_page(workspace: Workspace, refused: Refused, language: str, to: str) -> Answer:
-    """List what runs, each with a button that stops it and comes back; what has a problem with a link to it, for no wish stops that."""
+def limit_page(workspace: Workspace, refused: Refused, language: str, to: str, site: Site) -> Answer:
+    """List what runs, each with a button that stops it and comes back; what has a problem with a link to it,
+    for no wish stops that. At an origin all are links: whoever serves it may stop nothing else.
+    """
     texts = _texts(language)
     details = refused.details or {}
     running = details.get("running")
@@ -188,39 +242,68 @@ def limit_page(workspace: Workspace, refused: Refused, language: str, to: str) -
             [texts["limit_why"].format(names=", ".join(entry["name"] for entry in awake))] if awake else []
         )
     whys += [texts["limit_problem"].format(name=entry["name"]) for entry in failed]
-    way_on = {"then": str(workspace.id), **_way_on(workspace, to)}
+    way_on = {"then": str(workspace.id), **_way_on(site, to)}
     ways = [
-        _button(UUID(entry["id"]), "stop", texts["stop"].format(name=entry["name"]), way_on)
+        _button(Site(mount_of(UUID(entry["id"]))), "stop", texts["stop"].format(name=entry["name"]), way_on)
+        if site.mount
+        else _link(site, entry, texts["show"])
         for entry in awake
     ]
-    ways += [
-        f'<a class="way" href="/workspaces/{UUID(entry["id"])}">{escape(texts["look"].format(name=entry["name"]))}</a>'
-        for entry in failed
-    ]
+    ways += [_link(site, entry, texts["look"]) for entry in failed]
     body = f"<p>{escape(' '.join(whys))}</p>{''.join(ways)}"
-    return _page(Page.LIMIT, workspace, language, body, link=(escape(to), texts["again"]))
+    return _page(Page.LIMIT, workspace, language, body, site, link=(escape(to), texts["again"]))
 
 
-def refused_page(status: int, language: str) -> Answer:
-    """Say to whoever may not enter that nobody knows who they are (400), that it is not theirs (403), or that there is nothing (404). It tells nothing of the workspace."""
-    texts, key = _texts(language), _REFUSED[status]
-    html = _html(language, texts[key], f"<p>{escape(texts[f'{key}_why'])}</p>")
-    return _answer(status, html, language)
+def lost_page(workspace: Workspace, lost: Message, language: str, to: str, site: Site) -> Answer:
+    """Say why nothing answers where it runs, as far as anybody can tell."""
+    body, link = f"<p>{escape(message_text(lost, language))}</p>", (escape(to), _texts(language)["again"])
+    return _page(Page.ERROR, workspace, language, body, site, link=link)
+
+
+def refused_page(why: str, language: str, hub: str = "") -> Answer:
+    """Say to whoever may not enter that nobody knows who they are (sessions), that it is not theirs
+    (foreign), that a code is over (door), that it sleeps and its owner wakes it (asleep), or that there is
+    nothing (missing, port). It tells nothing of the workspace.
+    """
+    texts, site = _texts(language), Site(hub=hub)
+    link, headers = None, {}
+    if why == "door":  # a code stands in the page's address
+        link, headers = ("/", texts["door_again"]), {"Referrer-Policy": "no-referrer"}
+    if why == "asleep":
+        link = (f"{site.actions}/{SIGN_IN}", texts["asleep_owner"])
+    html = _html(language, texts[why], f"<p>{escape(texts[f'{why}_why'])}</p>", site, link=link)
+    return _answer(_REFUSED[why], html, language, site, headers)
+
+
+def silent_page(port: int, language: str, site: Site) -> Answer:
+    """Say that nothing listens on a port. It enters by itself when something does."""
+    texts = _texts(language)
+    body = (
+        f'<p id="now" role="status">{escape(texts["silent_why"].format(port=port))}</p>'
+        f"<p>{escape(texts['silent_then'])}</p>"
+    )
+    html = _html(
+        language, texts["silent"].format(port=port), body, site, script=_LISTEN, link=("", texts["again"])
+    )
+    return _answer(502, html, language, site, {PAGE_HEADER: SILENT})
 
 
 def _now(workspace: Workspace, language: str) -> str:
-    """Say what is done, or that it is held up: that counts while it is tried again, too, for the words would flicker."""
+    """Say what is done, or that it is held up: that counts while it
+    is tried again, too, for the words would flicker.
+    """
     status = workspace.status
-    if status.held_up is not None:
+    if status.held_up is not None or lost_host(status.conditions) is not None:
         return _texts(language)["held_up"]
     return under_way_text(status.operation, language)
 
 
 def _far(workspace: Workspace, progress: Progress | None, language: str) -> str:
     """Say how far it is, or what holds it up."""
-    held_up = workspace.status.held_up
-    if held_up is not None:
-        return message_text(held_up.message, language)
+    status = workspace.status
+    held = lost_host(status.conditions) if status.held_up is None else status.held_up.message
+    if held is not None:
+        return message_text(held, language)
     return "" if progress is None else progress_words(progress, language)
 
 
@@ -228,16 +311,25 @@ def _texts(language: str) -> Mapping[str, str]:
     return section(language, "proxy")
 
 
-def _way_on(workspace: Workspace, to: str) -> Mapping[str, str]:
-    """Return what a button says of where it leads afterwards: nothing if that is the workspace's first page."""
-    return {} if to == entry_of(workspace.id) else {"to": to}
+def _way_on(site: Site, to: str) -> Mapping[str, str]:
+    """Return what a button says of where it leads afterwards: nothing if that is the workspace's first
+    page.
+    """
+    return {} if to == site.entry else {"to": to}
 
 
-def _button(workspace_id: UUID, action: str, label: str, asked: Mapping[str, str]) -> str:
-    """Draw a form with nothing in it: what it asks for stands in its address, for the gate reads no bodies."""
+def _link(site: Site, entry: Mapping[str, str], label: str) -> str:
+    address = f"{site.hub}/workspaces/{UUID(entry['id'])}"
+    return f'<a class="way" href="{address}">{escape(label.format(name=entry["name"]))}</a>'
+
+
+def _button(site: Site, action: str, label: str, asked: Mapping[str, str]) -> str:
+    """Draw a form with nothing in it: what it asks for stands in its address, for the gate reads no
+    bodies.
+    """
     query = f"?{urlencode(asked)}" if asked else ""
     return (
-        f'<form method="post" action="{mount_of(workspace_id)}/{ACTIONS}/{action}{escape(query)}">'
+        f'<form method="post" action="{site.actions}/{action}{escape(query)}">'
         f"<button>{escape(label)}</button></form>"
     )
 
@@ -247,20 +339,22 @@ def _page(
     workspace: Workspace,
     language: str,
     body: str,
+    site: Site,
     *,
     main: str = "",
     script: str = "",
     link: tuple[str, str] | None = None,
 ) -> Answer:
     title = _texts(language)[page].format(name=workspace.spec.name)
-    html = _html(language, title, body, main=main, script=script, link=link)
-    return _answer(_STATUS[page], html, language, {"X-Codehub-Page": page.value})
+    html = _html(language, title, body, site, main=main, script=script, link=link)
+    return _answer(_STATUS[page], html, language, site, {"X-Codehub-Page": page.value})
 
 
 def _html(
     language: str,
     title: str,
     body: str,
+    site: Site,
     *,
     main: str = "",
     script: str = "",
@@ -282,13 +376,17 @@ def _html(
 {_MARK}
 <h1>{title}</h1>
 {body}
-<nav>{more}<a href="/">{escape(_texts(language)["dashboard"])}</a></nav>
+<nav>{more}<a href="{site.hub}/">{escape(_texts(language)["dashboard"])}</a></nav>
 </main>
 {scripted}
 </html>
 """
 
 
-def _answer(status: int, html: str, language: str, headers: Mapping[str, str] | None = None) -> Answer:
-    all_headers = {**_HEADERS, **(headers or {}), "Content-Language": language}
+def _answer(
+    status: int, html: str, language: str, site: Site, headers: Mapping[str, str] | None = None
+) -> Answer:
+    # A form's answer may lead back to the hub, and browsers hold that against the policy of its page.
+    policy = {"Content-Security-Policy": f"{_POLICY} {site.hub}".rstrip()}
+    all_headers = {**policy, **_HEADERS, **(headers or {}), "Content-Language": language}
     return Answer(status, html.encode(), "text/html; charset=utf-8", all_headers)

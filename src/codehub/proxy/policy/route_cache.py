@@ -5,23 +5,27 @@ second, or at once if a hint arrives; what may then no longer be open is marked 
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Set
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Set
 from uuid import UUID
 
 import structlog
 
+from codehub.core.operations import Phase
 from codehub.core.route import mount_of
-from codehub.core.visit import Visitor, is_open
+from codehub.core.visibility import Visibility
+from codehub.core.visit import Visitor, is_open, is_owner, refuse_entry
 from codehub.core.workspace import Workspace
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.hints import Hints
 from codehub.ports.instances import Upstream
 from codehub.ports.proxy_lookups import Credential, CredentialLookup, WorkspaceLocator
-from codehub.ports.store import StoreUnavailable
 from codehub.ports.system import Clock, Tasks
+from codehub.proxy.engine.runtime import Address
 from codehub.proxy.engine.targets import Monitor, Target
 from codehub.proxy.policy.database_time import DatabaseTime
+from codehub.proxy.policy.entrances import CachedWorkspace, Entrance, Grant, InserterOf, MonitorOf
+from codehub.proxy.policy.looks import follow, log_outage
+from codehub.proxy.policy.port_ways import PortWays
 
 log = structlog.get_logger()
 
@@ -30,66 +34,6 @@ _STALE_S_MAX = 60.0
 _RESOLVE_S_MAX = 5.0
 _IDLE_ROUNDS_MAX = 60
 _STRANGERS_MAX = 10_000
-FOLLOW_S_MAX = 20.0
-MonitorOf = Callable[[Workspace], Monitor | None]
-
-
-class Grant(Target):
-    """One person's way into one workspace, as long as both are as they were."""
-
-    __slots__ = ("credential", "idle_rounds", "person")
-
-    def __init__(
-        self,
-        credential: Credential,
-        person: Visitor,
-        cached: "CachedWorkspace",
-        upstream: Upstream,
-        *,
-        strips: bool,
-    ) -> None:
-        super().__init__(
-            upstream,
-            mount=mount_of(cached.workspace.id).encode(),
-            strips=strips,
-            monitor=cached.monitor,
-        )
-        self.credential = credential
-        self.person = person
-        self.idle_rounds = 0
-
-
-class CachedWorkspace:
-    """A workspace as it was seen last, and the ways that lead into it."""
-
-    __slots__ = ("_changed", "grants", "idle_rounds", "monitor", "upstream", "workspace")
-
-    def __init__(self, workspace: Workspace, monitor: Monitor | None) -> None:
-        self.workspace = workspace
-        self.upstream: Upstream | None = None
-        self.monitor = monitor
-        self.grants: dict[Credential, Grant] = {}
-        self.idle_rounds = 0
-        self._changed = asyncio.Event()
-
-    def end(self, grants: Collection[Grant]) -> None:
-        for grant in list(grants):
-            grant.alive = False
-            self.grants.pop(grant.credential, None)
-
-    def notify(self) -> None:
-        """Wake whoever waits for a change."""
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
-
-    async def wait_for_change(self, s_max: float = FOLLOW_S_MAX) -> None:
-        """Wait until it changes, at most for so long, and never for longer than anybody follows it."""
-        self.idle_rounds = 0
-        try:
-            async with asyncio.timeout(min(s_max, FOLLOW_S_MAX)):
-                await self._changed.wait()
-        except TimeoutError:
-            return
 
 
 class RouteCache:
@@ -105,10 +49,15 @@ class RouteCache:
         keeps_prefix: Callable[[str], bool],
         monitor_of: MonitorOf = lambda _workspace: None,
         forget_monitor: Callable[[UUID], None] = lambda _workspace_id: None,
+        inserter_of: InserterOf = lambda _row: None,
         targets_in_use: Callable[[], Set[Target]] = frozenset,
         time: DatabaseTime | None = None,
+        workspace_of: Callable[[str], Awaitable[UUID | None]] | None = None,
+        ports: PortWays | None = None,
     ) -> None:
-        """`time` is told the database's time with each look."""
+        """`time` is told the database's time with each look. `workspace_of` says whose a label is;
+        None: where workspaces have no origins of their own, it is nobody's.
+        """
         self._credentials = credentials
         self._locator = locator
         self._hints = hints
@@ -118,51 +67,53 @@ class RouteCache:
         self._keeps_prefix = keeps_prefix
         self._monitor_of = monitor_of
         self._forget_monitor = forget_monitor
+        self._inserter_of = inserter_of
         self._targets_in_use = targets_in_use
-        self._time = time or DatabaseTime()
+        self.time = time or DatabaseTime()
+        self._workspace_of = workspace_of
+        self._ports = ports
         self._people: dict[Credential, Visitor] = {}
         self._strangers: set[Credential] = set()
         self._seen_at = clock.monotonic()
+        self._is_used = asyncio.Event()
+        """Whether there is anything here that grows old."""
         self._hinted: set[UUID] = set()
         self._revoked = asyncio.Event()
-        self._asking_for_people = asyncio.Lock()
-        self._round_at = clock.monotonic()
         self._hint = asyncio.Event()
+        # An answer that is older must not come after a newer one.
+        self._asking_for_people = asyncio.Lock()
+        self._asking_for_workspaces = asyncio.Lock()
         self._loading: dict[UUID, asyncio.Future[CachedWorkspace | None]] = {}
-        self.workspaces: dict[str, CachedWorkspace] = {}
-        """By the mount, as a route says it."""
+        self._workspaces: dict[UUID, CachedWorkspace] = {}
+        self._by_label: dict[str, UUID] = {}
+        self._strange_labels: dict[str, UUID | None] = {}
+        """Whose these are that were asked for in this round, of workspaces that nobody is in."""
+        self.entrances: dict[str, Entrance] = {}
+        """Those that somebody was let in by, as a route says them: by the mount, or by an origin's name."""
 
     @property
     def is_current(self) -> bool:
         """Whether what is here may still be believed: after an outage of a minute it may not."""
-        return self._clock.monotonic() - self._seen_at < _STALE_S_MAX
+        return self._clock.monotonic() - self._seen_at < _STALE_S_MAX or not self._is_used.is_set()
 
     async def run(self) -> None:
         """Keep everything here current, until cancelled."""
         beside = [
             self._tasks.spawn(self._listen(self._hints, self._on_workspace_hint), name="workspace-hints"),
             self._tasks.spawn(self._listen(self._people_hints, self._on_people_hint), name="people-hints"),
-            self._tasks.spawn(self._follow_revocations(), name="revocations"),
+            self._tasks.spawn(follow(self._hint, self._look_at_hinted), name="hinted"),
+            self._tasks.spawn(follow(self._revoked, self._look_at_people), name="revocations"),
         ]
         try:
             while True:
-                await self._pause()
-                hinted, self._hinted = self._hinted, set()
-                with _log_outage():
-                    await self._look_again(hinted)
-                    if self._clock.monotonic() >= self._round_at:
-                        await self._round()
+                await self._is_used.wait()
+                began = self._clock.monotonic()
+                with log_outage():
+                    await self._round()
+                await self._clock.sleep(max(0.0, began + _ROUND_S - self._clock.monotonic()))
         finally:
             for task in beside:
                 task.cancel()
-
-    async def _follow_revocations(self) -> None:
-        """Look at people as soon as somebody may have gone, whatever else is being looked at."""
-        while True:
-            await self._revoked.wait()
-            self._revoked.clear()
-            with _log_outage():
-                await self._look_at_people()
 
     async def person(self, credential: Credential) -> Visitor | None:
         """Return who shows this. Raises StoreUnavailable."""
@@ -174,11 +125,29 @@ class RouteCache:
             self._people[credential] = person
         elif len(self._strangers) < _STRANGERS_MAX:
             self._strangers.add(credential)
+        self._begin_use()
         return person
+
+    async def labelled(self, label: str) -> UUID | None:
+        """Return whose label this is, None if it is nobody's, or was. Raises StoreUnavailable.
+
+        It never becomes another's, but the workspace may be gone by now: whoever asks looks at it, too.
+        """
+        known = self._by_label.get(label)
+        if known is not None:
+            is_gone = self._workspaces[known].workspace.status.phase is Phase.DELETED
+            return None if is_gone else known
+        if label in self._strange_labels:
+            return self._strange_labels[label]
+        workspace_id = None if self._workspace_of is None else await self._workspace_of(label)
+        if len(self._strange_labels) < _STRANGERS_MAX:
+            self._strange_labels[label] = workspace_id
+        self._begin_use()
+        return workspace_id
 
     async def workspace(self, workspace_id: UUID) -> CachedWorkspace | None:
         """Return a workspace as it was seen last. Raises StoreUnavailable."""
-        known = self.workspaces.get(mount_of(workspace_id))
+        known = self._workspaces.get(workspace_id)
         if known is not None:
             known.idle_rounds = 0
             return known
@@ -201,38 +170,86 @@ class RouteCache:
             loading.set_exception(error)
             loading.exception()
         else:
-            loading.set_result(self.workspaces.get(mount_of(workspace_id)))
+            loading.set_result(self._workspaces.get(workspace_id))
         finally:
             del self._loading[workspace_id]
 
-    def grant(self, credential: Credential, person: Visitor, cached: CachedWorkspace) -> Grant | None:
+    async def visibility(self, cached: CachedWorkspace, port: int) -> Visibility:
+        """Return who may enter a port now. Raises StoreUnavailable."""
+        if self._ports is None:
+            return Visibility.PRIVATE
+        if cached.shares is None:
+            cached.shares = (await self._ports.load([cached.workspace.id])).get(cached.workspace.id, {})
+        return self._visibility(cached, port)
+
+    def _visibility(self, cached: CachedWorkspace, port: int) -> Visibility:
+        assert self._ports is not None
+        return self._ports.visibility(cached.shares, port, self.time.at(self._clock.monotonic()))
+
+    def grant(
+        self,
+        credential: Credential | None,
+        person: Visitor | None,
+        cached: CachedWorkspace,
+        name: str = "",
+        port: int | None = None,
+    ) -> Grant | None:
         """Return the way in, None if nobody knows where it listens.
 
-        Whoever asks has decided that this person may enter.
+        Whoever asks has decided that this person may enter. `name`: of the origin where they do.
         """
-        if cached.upstream is None:
+        if cached.upstream is None or self._workspaces.get(cached.workspace.id) is not cached:
             return None
-        grant = cached.grants.get(credential)
+        entrance = self.entrances.get(name or mount_of(cached.workspace.id))
+        if entrance is None:
+            entrance = Entrance(cached, name, port, self._port_address(cached.workspace, port))
+            cached.entrances.append(entrance)
+            self.entrances[entrance.key] = entrance
+        address = cached.upstream if entrance.port is None else entrance.address
+        if address is None:
+            return None
+        # What nobody shows is not kept: there is no end of it.
+        key = None if person is None else credential
+        grant = entrance.grants.get(key)
         if grant is None:
-            strips = not self._keeps_prefix(cached.workspace.spec.ide)
-            grant = cached.grants[credential] = Grant(
-                credential, person, cached, cached.upstream, strips=strips
+            grant = entrance.grants[key] = Grant(
+                key,
+                person,
+                entrance,
+                address,
+                monitor=self._monitor(entrance, person),
+                keeps_prefix=entrance.port is None and self.keeps_prefix(cached.workspace),
             )
         return grant
 
+    def _port_address(self, workspace: Workspace, port: int | None) -> Address | None:
+        return None if self._ports is None or port is None else self._ports.address_of(workspace, port)
+
+    def _monitor(self, entrance: Entrance, person: Visitor | None) -> Monitor | None:
+        """Return what is told of this visitor's traffic: of a port only its owner's can be use."""
+        if entrance.port is None:
+            return entrance.cached.monitor
+        row = entrance.cached.workspace
+        return self._ports.monitor_of(row) if self._ports is not None and is_owner(person, row) else None
+
+    def _forget(self, cached: CachedWorkspace) -> None:
+        del self._workspaces[cached.workspace.id]
+        self._by_label.pop(cached.workspace.label, None)
+        for entrance in cached.entrances:
+            del self.entrances[entrance.key]
+        self._forget_monitor(cached.workspace.id)
+
+    def keeps_prefix(self, workspace: Workspace) -> bool:
+        """Whether its IDE lives below its mount at its origin, too."""
+        return self._keeps_prefix(workspace.spec.ide)
+
     async def find_again(self, cached: CachedWorkspace) -> None:
         """Ask again where it listens, if anywhere. What leads elsewhere ends."""
-        cached.upstream = await self._resolve(cached.workspace)
-        cached.end([grant for grant in cached.grants.values() if grant.address != cached.upstream])
-
-    async def _pause(self) -> None:
-        """Wait for a hint or the next round, whichever comes first: hints, however many, put no round off."""
-        try:
-            async with asyncio.timeout(max(0.0, self._round_at - self._clock.monotonic())):
-                await self._hint.wait()
-        except TimeoutError:
-            return
-        self._hint.clear()
+        upstream = await self._resolve(cached.workspace)
+        is_known = self._workspaces.get(cached.workspace.id) is cached
+        # It may have been stopped or deleted meanwhile.
+        cached.upstream = upstream if is_known and is_open(cached.workspace) else None
+        cached.end([grant for grant in cached.grants if not grant.leads_to(cached.upstream)])
 
     async def _listen(self, hints: Hints, on_hint: Callable[[Set[UUID]], None]) -> None:
         while True:
@@ -245,7 +262,7 @@ class RouteCache:
             await self._clock.sleep(_ROUND_S)
 
     def _on_workspace_hint(self, ids: Set[UUID]) -> None:
-        known = {cached.workspace.id for cached in self.workspaces.values()}
+        known = set(self._workspaces)
         self._hinted |= (ids & known) if ids else known
         if self._hinted:
             self._hint.set()
@@ -257,71 +274,115 @@ class RouteCache:
 
     async def _round(self) -> None:
         """Forget what nobody uses, and look at all the rest: one question for people, one for workspaces."""
-        self._round_at = self._clock.monotonic() + _ROUND_S
         self._forget_unused()
         await self._look_at_people()
-        await self._look_again([cached.workspace.id for cached in self.workspaces.values()])
+        async with self._asking_for_workspaces:
+            await self._look_again(list(self._workspaces))
         self._seen_at = self._clock.monotonic()
+        if not (self._workspaces or self._people or self._strangers or self._strange_labels):
+            self._is_used.clear()
+
+    def _begin_use(self) -> None:
+        if not self._is_used.is_set():
+            self._seen_at = self._clock.monotonic()
+            self._is_used.set()
+
+    async def _look_at_hinted(self) -> None:
+        async with self._asking_for_workspaces:
+            hinted, self._hinted = self._hinted, set()
+            await self._look_again(hinted)
 
     async def _look_at_people(self) -> None:
-        async with self._asking_for_people:  # an answer that is older must not come after a newer one
+        """Look as soon as somebody may have gone, whatever else is being looked at."""
+        async with self._asking_for_people:
             await self._ask_for_people()
 
     async def _ask_for_people(self) -> None:
         self._strangers.clear()
-        wanted = {grant.credential for cached in self.workspaces.values() for grant in cached.grants.values()}
+        self._strange_labels.clear()
+        wanted = {
+            credential
+            for entrance in self.entrances.values()
+            for credential in entrance.grants
+            if credential is not None
+        }
         before = set(self._people)
         people = dict(await self._credentials.people(wanted)) if wanted else {}
-        for cached in self.workspaces.values():
+        for cached in self._workspaces.values():
             # Who came while we asked was asked for on their own, later than this.
-            asked = [grant for grant in cached.grants.values() if grant.credential in wanted]
-            cached.end([grant for grant in asked if people.get(grant.credential) != grant.person])
+            asked = [(grant, key) for grant in cached.grants if (key := grant.credential) is not None]
+            ended = [grant for grant, key in asked if key in wanted and people.get(key) != grant.person]
+            cached.end(ended)
         newcomers = {key: person for key, person in self._people.items() if key not in before}
         self._people = people | newcomers
 
     def _forget_unused(self) -> None:
         live = self._targets_in_use()
-        for key, cached in list(self.workspaces.items()):
+        for cached in list(self._workspaces.values()):
             cached.idle_rounds += 1
-            for credential, grant in list(cached.grants.items()):
+            for grant in cached.grants:
                 grant.idle_rounds += 1
                 if grant in live or grant.idle_rounds <= _IDLE_ROUNDS_MAX:
                     cached.idle_rounds = 0
                 else:
-                    del cached.grants[credential]
+                    del grant.entrance.grants[grant.credential]
             if cached.idle_rounds > _IDLE_ROUNDS_MAX:
-                del self.workspaces[key]
-                self._forget_monitor(cached.workspace.id)
+                self._forget(cached)
 
     async def _look_again(self, ids: Collection[UUID], *, always: bool = False) -> None:
         if not ids:
             return
         loaded = await self._locator.look(ids)
-        self._time.note(loaded.now, self._clock.monotonic())
+        self.time.note(loaded.now, self._clock.monotonic())
         rows = {row.id: row for row in loaded.workspaces}
-        await asyncio.gather(*(self._note(key, rows.get(key), always=always) for key in ids))
+        await self._look_at_ports(ids)
+        notes = (self._note(workspace_id, rows.get(workspace_id), always=always) for workspace_id in ids)
+        if changed := [cached for cached in notes if cached is not None]:
+            await asyncio.gather(*map(self._follow_change, changed))
 
-    async def _note(self, workspace_id: UUID, row: Workspace | None, *, always: bool) -> None:
-        key = mount_of(workspace_id)
-        cached = self.workspaces.get(key)
+    async def _look_at_ports(self, ids: Collection[UUID]) -> None:
+        """Look who may enter ports that somebody has asked for, and end the ways of those who may not."""
+        asked = [
+            cached
+            for workspace_id in ids
+            if (cached := self._workspaces.get(workspace_id)) is not None and cached.shares is not None
+        ]
+        if not asked or self._ports is None:
+            return
+        shared = await self._ports.load([cached.workspace.id for cached in asked])
+        for cached in asked:
+            cached.shares = shared.get(cached.workspace.id, {})
+            cached.end([grant for grant in cached.grants if not self._may_stay(grant)])
+
+    def _may_stay(self, grant: Grant) -> bool:
+        cached, port = grant.entrance.cached, grant.entrance.port
+        if port is None:
+            return True
+        return refuse_entry(grant.person, cached.workspace, port, self._visibility(cached, port)) is None
+
+    def _note(self, workspace_id: UUID, row: Workspace | None, *, always: bool) -> CachedWorkspace | None:
+        """Note what a workspace is now. It comes back if it is new or has changed."""
+        cached = self._workspaces.get(workspace_id)
         if row is None:
             if cached is not None:
-                del self.workspaces[key]
-                self._forget_monitor(workspace_id)
-                cached.end(cached.grants.values())
+                self._forget(cached)
+                cached.end(cached.grants)
                 cached.notify()
-            return
+            return None
         if cached is None:
-            if not always:
-                return
-            cached = self.workspaces[key] = CachedWorkspace(row, self._monitor_of(row))
-            cached.upstream = await self._resolve(row)
-            return
+            if always:
+                cached = CachedWorkspace(row, self._monitor_of(row), self._inserter_of)
+                self._workspaces[workspace_id], self._by_label[row.label] = cached, workspace_id
+                self._begin_use()
+            return cached
         before, cached.workspace = cached.workspace, row
         if before.spec.revision != row.spec.revision:
             self._monitor_of(row)  # the same one, told of its new time to live
         if (before.status.version, before.spec.revision) == (row.status.version, row.spec.revision):
-            return
+            return None
+        return cached
+
+    async def _follow_change(self, cached: CachedWorkspace) -> None:
         await self.find_again(cached)
         cached.notify()
 
@@ -335,14 +396,3 @@ class RouteCache:
             reason = str(error) or "no answer in time"
             log.warning("upstream_unknown", workspace_id=str(row.id), reason=reason)
             return None
-
-
-@contextmanager
-def _log_outage() -> Iterator[None]:
-    """Go on with what is known, if it can't be looked at."""
-    try:
-        yield
-    except StoreUnavailable as error:
-        log.warning("route_cache_not_refreshed", reason=str(error))
-    except Exception:
-        log.exception("route_cache_failed")

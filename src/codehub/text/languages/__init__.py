@@ -1,1 +1,3 @@
-"""The catalogue: a file per language, each with the same keys. Whatever file is here is a language that codehub speaks."""
+"""The catalogue: a file per language, each with the same keys.
+Whatever file is here is a language that codehub speaks.
+"""

@@ -149,9 +149,15 @@ TEXTS: Mapping[str, str] = {
         "Your browser sent several sessions, and another site of this domain may have set one of them. "
         "Delete the cookies of this site and of its domain, then sign in again."
     ),
+    "error.400.port": "This is no port, or nobody that it can be for.",
+    "error.400.entry": "This link to a workspace is not complete. Open the workspace from the list.",
     "error.403": "This belongs to somebody else. Only its owner and admins can see it.",
     "error.403.admin": "Only an admin may see this. Ask one if you need it.",
+    "error.403.entry": (
+        "A workspace is entered by going there, not from inside another page. Open it from the list."
+    ),
     "error.403.foreign": "This request came from another site. Open codehub at {base}.",
+    "error.403.owner": "This workspace belongs to somebody else. Only its owner can open it.",
     "error.404": "There is nothing at this address. It may be mistyped, or what was here is gone.",
     "error.404.workspace": (
         "There is no such workspace, or it was deleted. What was deleted lately is in the trash."
@@ -174,6 +180,7 @@ TEXTS: Mapping[str, str] = {
     "login.ended": "Your session has ended. Sign in again.",
     "login.ended.form": "Your session has ended. Nothing was saved; sign in again.",
     "login.forgotten": "Forgotten it? An admin can set a new password for you.",
+    "login.onward": "Signed in. Your workspace opens now.",
     "login.throttled": "Too many failed tries. Wait {seconds} s, then try again.",
     # Creating and changing
     "new.title": "New workspace",
@@ -206,6 +213,10 @@ TEXTS: Mapping[str, str] = {
     "field.disk_mb": "Disk (MB)",
     "field.at_most": "At most {max} here.",
     "field.ttl": "When nobody uses it",
+    "field.tab_script": "In the IDE",
+    "field.tab_script.hint": "Warn before it sleeps, offer to wake it, and notice who works in it.",
+    "switch.yes": "yes",
+    "switch.no": "no",
     "field.standby_ttl": "Sleep after",
     "field.archive_ttl": "Then archive after",
     "ttl.never": "never",
@@ -220,6 +231,7 @@ TEXTS: Mapping[str, str] = {
     "wrong.cpus": "A number from 0.1 to {max}.",
     "wrong.pids": "A whole number from 16 to {max}.",
     "wrong.disk_mb": "A whole number from 64 to {max}.",
+    "wrong.tab_script": "Choose one of these.",
     "wrong.standby_ttl_seconds": "At least 10 seconds.",
     "wrong.archive_ttl_seconds": "A number of seconds.",
     "wrong.username": "Letters, digits and . _ @ -, at most 64.",
@@ -243,6 +255,25 @@ TEXTS: Mapping[str, str] = {
     "ws.history": "History",
     "ws.earlier": "Earlier",
     "ws.history.empty": "Nothing has happened yet.",
+    "ports": "Ports",
+    "ports.why": (
+        "What listens in the workspace has an address of its own. You alone may enter it until you let "
+        "others in."
+    ),
+    "ports.none": "Nothing listens now. Start a web server in the workspace, and it shows up here.",
+    "ports.rests": "Ports show up here while the workspace runs.",
+    "ports.away": "The backend does not answer, so what listens can't be seen.",
+    "ports.silent": "nothing listens",
+    "ports.for": "Who may enter port {port}",
+    "ports.private": "You alone",
+    "ports.shared": "Whom it is shared with",
+    "ports.signed-in": "Everybody signed in",
+    "ports.public": "Anybody",
+    "ports.public.3600": "Anybody, for an hour",
+    "ports.public.86400": "Anybody, for a day",
+    "ports.public.604800": "Anybody, for a week",
+    "ports.until": "ends in",
+    "ports.set": "Set",
     "ws.logs": "IDE output",
     "ws.logs.empty": "Nothing yet.",
     "ws.logs.asleep": "There is output only while it runs.",
@@ -285,8 +316,8 @@ TEXTS: Mapping[str, str] = {
     "recover.why": "Recovering is always safe: codehub looks again at what is there, and goes on from that.",
     "adopt.title": "Its files are still there",
     "adopt.why": (
-        "What is missing is only what says which home they are. If nobody put other files there, the "
-        "workspace can go on with them; they are archived anew when it sleeps for long."
+        "Only the mark that says whose home these files are is missing. If nobody put other files there, "
+        "the workspace can go on with them; they are archived anew when it sleeps for long."
     ),
     "loss.there": "Its files that are still there are deleted then.",
     "newest.title": "A newer archive is there",
@@ -348,7 +379,9 @@ TEXTS: Mapping[str, str] = {
     # One's own account
     "account.title": "Account",
     "account.language": "Language",
-    "account.language.why": "For this browser alone. Commands follow CODEHUB_LANG, or the language of your terminal.",
+    "account.language.why": (
+        "For this browser alone. Commands follow CODEHUB_LANG, or the language of your terminal."
+    ),
     "account.language.browser": "As the browser prefers",
     "language.name": "English",
     "account.password": "Password",
@@ -446,8 +479,8 @@ TEXTS: Mapping[str, str] = {
     "reason.KeptInTrash": "It is deleted. Its last archive is kept until somebody deletes it for good.",
     "reason.Gone": "It is deleted, and nothing of it is kept.",
     "reason.Forgotten": (
-        "An admin gave up on its deletion. What is left of it lies where it was until its time in the "
-        "trash is over."
+        "An admin gave up its deletion, which deleted no file. What is left stays where it is until its "
+        "time in the trash is over."
     ),
     "reason.CannotLook": "A backend can't be reached. Nothing begins, and no clock runs, until it answers.",
     "reason.NeedsAPerson": "It has a problem. A person has to recover or delete it.",
@@ -545,12 +578,272 @@ TEXTS: Mapping[str, str] = {
         "Only {free} MB are free where homes lie, and nothing starts below {floor} MB. Archive or delete "
         "what you don't need."
     ),
+    # What a cluster says
+    "reason.Unschedulable": (
+        "The cluster has no place for it now. Of {nodes} nodes: {lacks} It starts by itself once there is "
+        "room: another workspace stops, or an admin adds a node. Less memory or fewer CPUs may fit too."
+    ),
+    "reason.Unschedulable.one": (
+        "The cluster has no place for it now. Of {nodes} node: {lacks} It starts by itself once there is "
+        "room: another workspace stops, or an admin adds a node. Less memory or fewer CPUs may fit too."
+    ),
+    "reason.Unschedulable.unknown": (
+        "The cluster has no place for it now: {message} It starts by itself once there is room: another "
+        "workspace stops, or an admin adds a node. Less memory or fewer CPUs may fit too."
+    ),
+    "reason.LacksResource": "{nodes} lack {resource}.",
+    "reason.LacksResource.one": "{nodes} lacks {resource}.",
+    "reason.NodesRefuse": "{nodes}: {why}.",
+    "reason.ImageNotPulled": (
+        "The image {image} can't be fetched now: {message} The cluster goes on trying; choose another image "
+        "if its name is wrong."
+    ),
+    "reason.ImageRefused": "The image {image} can't be had: {message} Choose another one, then recover it.",
+    "reason.ContainerNotMade": "The node can't run it: {message} Look at its image, then recover it.",
+    "reason.SandboxFailed": "The node can't set it up yet: {message} The cluster goes on trying.",
+    "reason.VolumeNotMounted": (
+        "Its home can't be mounted yet: {message} The cluster goes on trying; an admin can look at its claim "
+        "and its storage class."
+    ),
+    "reason.VolumeNotAttached": (
+        "Its home can't be attached to the node yet: {message} The cluster goes on trying. If another node "
+        "that is gone still has it, an admin can mark that one as out of service."
+    ),
+    "reason.VolumeUnbound": (
+        "The cluster can't make room for its home yet: {message} It goes on by itself once an admin has "
+        "mended the storage class."
+    ),
+    "reason.ClaimHeld": (
+        "The claim {claim} is being deleted, and something holds it: {finalizers}. An admin can see what "
+        "that is with kubectl."
+    ),
+    "reason.OutOfMemory": (
+        "It took more than its memory of {memory} and was ended. Give it more, then start it."
+    ),
+    "reason.Evicted": "Its node was short of something and ended it: {message} It can be started again.",
+    "reason.Preempted": (
+        "Something more important needed its place on the node: {message} It can be started again."
+    ),
+    "reason.PlaceTaken": "Something more important took its place on the node ({message}). {why}",
+    "reason.QuotaExceeded": (
+        "The cluster allows no more in this namespace: {message} It goes on once other workspaces stop, or "
+        "an admin raises the quota."
+    ),
+    "reason.AdmissionRefused": (
+        "The cluster does not take it: {message} An admin has to change that rule or ours."
+    ),
+    "reason.NotPermitted": (
+        "codehub may not do that in the cluster: {message} An admin has to give it that right."
+    ),
+    "reason.NodeLost": (
+        "Its node {node} does not answer. It may be running there all the same, so nothing takes its place. "
+        "Once the node is back it goes on; if it never comes back, an admin says so: "
+        "kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+    ),
+    "reason.KubernetesNotOurs": "{name} in the cluster is not this installation's: it is not touched.",
+    "reason.KubernetesChanges": "Something else keeps changing {name} in the cluster.",
+    "reason.MarkOfNamespace": "The ConfigMap {name} of the namespace {namespace}",
+    "reason.PodNotMade": "The cluster makes no Pod for the Job {job}.",
+    "reason.PodNotBegun": "The node has not begun with the Pod {pod}.",
+    "reason.PodDeleted": "The Pod {pod} was deleted before its work was done.",
+    "reason.PodFailed": "The Pod {pod} has failed.",
+    "reason.JobRemains": "The Job {job} does not go away.",
+    "reason.ReachesWorkspaces": (
+        "Workspaces reach each other and the cluster: its network plug-in does not enforce NetworkPolicies."
+    ),
+    "reason.ReachesApiServer": "Workspaces reach the API server, which their NetworkPolicy forbids.",
+    "reason.ReachesNode": "Workspaces reach the node that they run on, which their NetworkPolicy forbids.",
+    "reason.ReachesMetadata": (
+        "Workspaces reach the metadata address 169.254.169.254, which their NetworkPolicy forbids."
+    ),
+    "reason.NotAdmitted": (
+        "codehub does not reach workspaces from here: CODEHUB_K8S_REACHED_FROM must name where its proxies "
+        "and controllers run."
+    ),
+    "reason.ProbeUnderWay": "Another codehub is at it, or was killed at it in the last minutes.",
+    "reason.ProbeLate": "A Pod of {image} was not there after {seconds} s (kubectl describe job {job}).",
+    "reason.ProbeSilent": (
+        "A Pod of {image} ended with {exit_code} and said nothing: is it codehub's own image, of this "
+        "version?"
+    ),
     "reason.Grew": "Its home grew by {grew} MB while the disk is nearly full. Nothing of it is deleted.",
     "reason.FailedAgain": "It failed {count} times, the last time so: {message}",
     "reason.NoAnswer": "The backend does not answer.",
-    "reason.ImageNotAllowed": "The image {image} is not allowed here (CODEHUB_ALLOWED_IMAGES): choose another one, then recover it.",
+    "reason.ImageNotAllowed": (
+        "The image {image} is not allowed here (CODEHUB_ALLOWED_IMAGES): choose another one, then recover it."
+    ),
     "reason.Verbatim": "{text}",
     "reason.Several": "{messages}",
+    # What backends say: homes
+    "reason.NoSuchVolume": "The home {volume_id} is not there.",
+    "reason.NothingToAdopt": "There is no home to adopt.",
+    "reason.HasIdentity": "The home that is there says which one it is: it is not adopted.",
+    "reason.OtherVolume": "The home that is there is not {volume_id}: it is not touched.",
+    "reason.VolumeInUse": "Its home is in use: this waits until nothing runs on it.",
+    "reason.VolumeHeld": "Its home is in use: {text}",
+    "reason.NewerJob": "A newer attempt took the place of this one.",
+    "reason.JobSilent": "The job for the home ended and did not say how: {text}",
+    "reason.JobStopped": "The job for the home was told to stop.",
+    "reason.GrantsUnreadable": "The job for the home can't read what it may do: {text}",
+    "reason.GrantsRefused": "The archive store {url} refuses what the job for the home asks: {text}",
+    "reason.HomeNotEmpty": "{path} holds files already: nothing is restored over them.",
+    "reason.OtherFilesystem": (
+        "{path} is another filesystem, and its files would not be archived: move them into the home "
+        "or unmount it."
+    ),
+    "reason.TooManyDevices": "The home holds too many pipes or device nodes: remove them.",
+    "reason.NeedsSandbox": (
+        "{path} is read-only and has extended attributes, so without bubblewrap (and user namespaces) "
+        "it could not be restored: install bubblewrap, or let its owner write it (chmod u+w)."
+    ),
+    "reason.HomeUnreadable": "The home can't be read whole: {text}",
+    "reason.HomeChanged": "The home changed while it was archived: {text}",
+    "reason.HomeUnwritable": "The home can't be written: {text}",
+    "reason.HomeNotRestored": "The home can't be restored as it was: {text}",
+    "reason.NoAcls": "The filesystem of the homes keeps no ACLs: {text}",
+    "reason.HomesFull": "There is no space left for homes: {text}",
+    "reason.DiskFailed": "The disk did not take the home: {text}",
+    "reason.PathUnusable": "{path} can't be used: {text}",
+    "reason.PathNotRemoved": "{path} can't be removed: {text}",
+    "reason.PathForeign": "{path} belongs to somebody else: remove it.",
+    "reason.NoLocalHome": "{path} is not the place of a local home.",
+    "reason.OtherInstallation": "{place} belongs to another installation: {mark}",
+    "reason.NotAnswering": "{place} does not answer.",
+    "reason.MarkToAdopt": (
+        "{mark} is missing, by which codehub knows where homes are. If it is the right place and its disk is "
+        "mounted, make it again: codehub adopt-engine"
+    ),
+    "reason.MarkOfHomes": "The file {path} in the directory of homes",
+    "reason.MarkOfData": "The file {path} in the data directory",
+    "reason.NameOfHomes": "The name of the directory of homes in {path} of the data directory",
+    "reason.NameOfData": "The name of the data directory in {path} of the data directory",
+    "reason.MarkOfEngine": "The volume {name} of the Docker engine",
+    # Archives
+    "reason.ArchiveOvertaken": "The operation was taken over: its archive is not committed.",
+    "reason.ArchiveNotThere": "The archive {key} is gone, or was never completed.",
+    "reason.ArchiveDamaged": "The archive {key} can't be trusted: {problem}",
+    "reason.ArchiveUnfit": "The archive {key} can't be restored here: {problem}",
+    "reason.ArchiveNotAsWritten": (
+        "The archive {key} is not what was written, so it is not committed: {problem}"
+    ),
+    "reason.ArchiveLonger": (
+        "The archive is longer than was to be expected of the home: more than {size} bytes."
+    ),
+    "reason.HomeUnfit": "The home could not be restored from its archive: {problem}",
+    "reason.AclUnkept": (
+        "{path} has an ACL, which the filesystem of the homes can't keep: mount it with ACLs."
+    ),
+    "reason.CapabilityUngiven": (
+        "{path} has a capability, which only root can give: remove it (setcap -r), or run codehub as root."
+    ),
+    "reason.AclOfUnknown": (
+        "{path} has an ACL for somebody whom codehub, not being root, can't name: remove that entry "
+        "(setfacl -x)."
+    ),
+    "reason.AclByName": "{path} has an ACL that names somebody by name, not by number: install bubblewrap.",
+    "reason.AttributeMalformed": "{path} has an ACL or a capability that is not as codehub writes it.",
+    "reason.PathTooLong": "a path of {length} bytes is longer than this system allows ({max}): {path}",
+    "reason.ChecksumWrong": "its checksum is wrong",
+    "reason.MetaLater": "its .meta is of format {format}, and this codehub knows format {known}",
+    "reason.StreamRefused": "it is not as codehub writes archives ({text})",
+    "reason.ArchivesFull": "There is no space left in the archive store {url}: {text}",
+    "reason.StoreRefused": "The archive store {url} refuses this: {text}",
+    "reason.StoreUnusable": "The archive store {url} can't be used: {text}",
+    "reason.StoreWithoutBucket": "There is no bucket for {url}: make it, or correct CODEHUB_ARCHIVE_URL.",
+    "reason.StoreCredentials": (
+        "The archive store {url} refuses these credentials: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, "
+        "and what they may do ({text})"
+    ),
+    "reason.StoreUnsigned": (
+        "Jobs can't be let at archives without AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to sign with: "
+        "set them."
+    ),
+    "reason.StoreUnmarked": "{place} does not have the file {mark}: is it mounted?",
+    # Local instances
+    "reason.UserIdsTaken": "All {count} user ids of this installation are taken.",
+    "reason.ProcessesRemain": "The processes {pids} of its IDE can't be ended.",
+    "reason.InstanceUnseen": "Its IDE runs where it can't be seen from here.",
+    "reason.IdeNotStarted": "Its IDE could not be started: {text}",
+    "reason.IdeNotInstalled": (
+        "{ide} is not installed on this machine (there is: {installed}): install it, or choose another."
+    ),
+    "reason.IdeNotOffered": "{ide} is no IDE that can run here (there is: {offered}).",
+    "reason.IdeFailsHere": "{ide} can't be run here: {problem}",
+    "reason.IdeSilent": "no answer in {seconds} s {text}",
+    "reason.IdeNotCopied": "{ide} can't be copied to {path}: {text}",
+    "reason.ToolsMissing": "An IDE can't be run as a user of its own: {text}",
+    "reason.HomeBarred": (
+        "Without a sandbox the workspace's user can't enter {path}: install bubblewrap, or let others "
+        "enter it (chmod o+x {path})."
+    ),
+    # Docker
+    "reason.DockerUnreachable": "The Docker engine {url} can't be asked: {text}",
+    "reason.DockerCutOff": "Docker's stream broke off: {text}",
+    "reason.DockerRefused": "Docker refused ({status}): {text}",
+    "reason.DockerFailed": "Docker failed ({status}): {text}",
+    "reason.DockerListPartial": "Docker could not list all volumes: {text}",
+    "reason.DockerNotOurs": "{name} in the Docker engine is not this installation's: it is not touched.",
+    "reason.KubernetesUnreachable": "The Kubernetes API {server} can't be asked: {text}",
+    "reason.KubernetesSilent": "The Kubernetes API {server} does not answer in time.",
+    "reason.KubernetesUntrusted": (
+        "The certificate of the Kubernetes API {server} is not to be trusted: {text}"
+    ),
+    "reason.KubernetesStranger": "The Kubernetes API {server} does not accept codehub's credentials.",
+    "reason.KubernetesCredentials": (
+        "codehub's credentials for the Kubernetes API {server} can't be used: {text}"
+    ),
+    "reason.KubernetesPlugin": "The kubeconfig's credential plugin {name} gives no credentials: {text}",
+    "reason.KubernetesRefused": "Kubernetes refused ({status}): {text}",
+    "reason.KubernetesListExpired": "Listing {kind} takes longer than Kubernetes keeps a list.",
+    "reason.KubernetesUnseen": "The {kind} of the cluster can't be seen: {reason}",
+    "reason.KubernetesNotListed": "The list is not complete yet, or no longer current.",
+    "reason.KubernetesCommand": "Kubernetes can't run the command: {text}",
+    "reason.KubernetesCommandLost": "The connection to the command was lost: nobody knows how it ended.",
+    "reason.ContainerChanges": "Something else keeps changing the container {name}.",
+    "reason.ContainerNotRemoved": "The container {name} can't be removed.",
+    "reason.ContainerHoldsVolume": "A container that Docker can't remove holds its home: {text}",
+    "reason.HelperFailed": "The helper for the home ended with exit code {exit_code}: {text}",
+    "reason.NetworkOpen": (
+        "The Docker network {network} lets containers reach each other: remove it, and it is made "
+        "anew as it must be."
+    ),
+    "reason.ImageUnavailable": "The image {image} can't be had: {text}",
+    "reason.ImageNotFetched": "The image {image} could not be fetched: {text}",
+    "reason.RegistryUnreachable": "The registry of {image} can't be reached: {text}",
+    # Any backend
+    "reason.NoAdapter": "This process does not reach {backend}.",
+    # A way into an instance
+    "reason.InstanceNotRunning": "The workspace does not run.",
+    "reason.NotEntered": "The workspace can't be entered: {text}",
+    "reason.NoSuchCommand": "There is no command {command} in the workspace.",
+    "reason.NoSuchDirectory": "There is no directory {directory} in the workspace.",
+    "reason.CommandUnusable": "This is no command that a program can be given.",
+    "reason.NothingListens": "Nothing listens on port {port} in the workspace.",
+    "reason.NoLoopback": "The workspace has no network of its own: the port would be this machine's.",
+    "reason.HelperNotConnected": "The helper image {image} can't connect: it has no perl, or was ended.",
+    "reason.NoRelayProgram": (
+        "The workspace's image has neither perl nor python3: its ports can't be reached."
+    ),
+    # What garbage collection leaves
+    "reason.NeededByNow": "It is needed by now.",
+    "reason.InstanceRunsOnIt": "An IDE runs on it.",
+    "reason.ChangedMeanwhile": "Its workspace changed while it was looked at.",
+    "reason.ItemUnidentified": (
+        "Its files are there, but the mark that says whose home they are is missing. `--orphans` removes it."
+    ),
+    "reason.ItemWorkedOn": (
+        "Somebody worked on it, and its workspace knows nothing of that: the database is older. "
+        "`--orphans` removes it."
+    ),
+    "reason.ItemWorkedOnSince": (
+        "Somebody worked on it after the deletion that was forgotten, and no file goes by that. "
+        "`--orphans` removes it."
+    ),
+    "reason.ItemLastCopy": (
+        "The archive that it was restored from is gone, and its workspace knows nothing of it. "
+        "`--orphans` removes it."
+    ),
+    "reason.OfBackend": "{backend}: {message}",
     # What somebody asked for
     "reason.Visited": "Somebody opened it.",
     "reason.AskedOnAPage": "Asked for on a page.",
@@ -570,6 +863,9 @@ TEXTS: Mapping[str, str] = {
     "reason.AskedToPurge": "Asked to delete it for good.",
     "reason.AskedToUndelete": "Asked to undo its deletion.",
     "reason.AskedToForget": "Asked to give up on its deletion.",
+    "reason.PortShared": "Opened port {port}: {visibility}.",
+    "reason.PortSharedUntil": "Opened port {port} until {until}: {visibility}.",
+    "reason.PortMadePrivate": "Made port {port} private.",
     # Why a request is refused
     "reason.OperationUnderWay": "{operation} is under way. Ask again when it is done.",
     "reason.DeleteAfterOperation": "{operation} is under way. Delete it when that is done.",
@@ -579,7 +875,9 @@ TEXTS: Mapping[str, str] = {
         "Somebody changed it: it is at revision {revision} by now. Read it again, then decide."
     ),
     "reason.Deleted": "The workspace is deleted.",
-    "reason.BeingDeleted": "The workspace is being deleted. Undo its deletion first, or wait until it is gone.",
+    "reason.BeingDeleted": (
+        "The workspace is being deleted. Undo its deletion first, or wait until it is gone."
+    ),
     "reason.DeletionWasAskedFor": (
         "Its deletion was asked for, so there is nothing to go on with. Undo its deletion first, then "
         "recover it."
@@ -605,6 +903,82 @@ TEXTS: Mapping[str, str] = {
     "reason.AdminsOnly": "Only an admin may do this.",
     "reason.OwnerOnly": "Only its owner may open a workspace.",
     "reason.ReadOnlyToken": "This token may only read; opening a workspace takes one that may write.",
+    # Errors of the API
+    "reason.WrongLogin": "The name or the password is wrong.",
+    "reason.WrongOldPassword": "The old password is wrong.",
+    "reason.TooManyTries": "Too many failed tries. Wait {seconds} s, then try again.",
+    "reason.SignInFirst": (
+        "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`."
+    ),
+    "reason.KeyEnded": "What you came in by has just been ended. Sign in again.",
+    "reason.SeveralSessions": (
+        "Your browser sent several sessions, and another site of this domain may have set one of "
+        "them. Delete the cookies of this site and of its domain, then sign in again."
+    ),
+    "reason.SignInCrowded": "Too many people are signing in right now. Wait {seconds} s, then try again.",
+    "reason.TokenOnlyReads": "This token may only read.",
+    "reason.OtherSite": "This request comes from another site. Open codehub at {base}.",
+    "reason.TooManyRequests": "You have sent more than {max} requests in a minute. Wait a moment.",
+    "reason.NoSuchToken": "You have no such token.",
+    "reason.NoSuchUser": "There is no such user.",
+    "reason.UsernameTaken": "There is a user of this name. Choose another.",
+    "reason.NameTaken": "You have a workspace of this name. Choose another.",
+    "reason.LastAdmin": "This is the last admin. Make somebody else an admin first.",
+    "reason.TooManyTokens": "nobody may have more than {max} tokens here: delete one first",
+    "reason.TooManyStreams": "nobody may have more than {max} streams open here: close one first",
+    "reason.KeyUsedBefore": "it was used before, for something else",
+    "reason.GivenTwice": "it is given more than once",
+    "reason.NoOrigins": (
+        "Workspaces have no origins of their own here, so their ports can't be opened. An operator turns "
+        "them on by CODEHUB_WORKSPACE_HOST."
+    ),
+    "reason.OpenedByOwner": "Only its owner may let others into it.",
+    "reason.PortAboveCeiling": "the most that is allowed here is {max}",
+    "reason.PublicNeedsEnd": "what anybody may enter needs a time when that ends",
+    "reason.EndIsPast": "it must be in the future",
+    "reason.TooManyPorts": "a workspace has at most {max} ports that are not private: make one private first",
+    "reason.OfDeletedWorkspace": (
+        "The workspace that this Idempotency-Key made is deleted. Another key makes another."
+    ),
+    "reason.FollowedByAdmins": "Only an admin may follow others' workspaces.",
+    "reason.SeenByAdmins": "Only an admin may see others' workspaces.",
+    "reason.OneWayOn": "choose one of accept_loss, take and adopt: each is another way to go on",
+    "reason.IdeNotHere": "{ide} is not there; there is {offered}",
+    "reason.BackendNotHere": "{backend} is not set up here; there is {offered}",
+    "reason.HomesNotHere": "with {backend} it must be one of {offered}",
+    "reason.NotAvailable": "Something this needs does not answer. Try again soon.",
+    "reason.OurMistake": "Something went wrong here. The log has it under this request's X-Request-Id.",
+    "reason.BodyUnreadable": (
+        "The body can't be read: it is no JSON in UTF-8, or no JSON that anybody would write."
+    ),
+    "reason.BodyNoJson": "The body is not JSON.",
+    "reason.NothingHere": "There is nothing at this address.",
+    "reason.NoSuchMethod": "There is no such method here. The header Allow names those that there are.",
+    # What is wrong with a field
+    "problem.missing": "it is missing",
+    "problem.extra_forbidden": "there is no such field",
+    "problem.string_type": "it must be text",
+    "problem.string_unicode": "it contains half of a character (a lone surrogate)",
+    "problem.string_too_short": "it must have a length of at least {min_length}",
+    "problem.string_too_long": "it must have a length of at most {max_length}",
+    "problem.string_pattern_mismatch": "it must look like {pattern}",
+    "problem.int_parsing_size": "it is too large",
+    "problem.greater_than": "it must be more than {gt}",
+    "problem.greater_than_equal": "it must be at least {ge}",
+    "problem.less_than_equal": "it must be at most {le}",
+    "problem.enum": "it must be {expected}",
+    "problem.value_error": "{error}",
+    "problem.otherwise": "it is not a valid value",
+    "problem.whole": "it must be a whole number",
+    "problem.number": "it must be a number",
+    "problem.truth": "it must be true or false",
+    "problem.object": "it must be an object",
+    "problem.no_json": "it is no JSON from character {position} on",
+    "problem.not_said_json": "it is not said to be JSON: send Content-Type: application/json",
+    "problem.nul": "it contains a NUL character",
+    "problem.control": "it contains a control character, {character}",
+    "problem.empty": "it is empty",
+    "problem.reserved": "this name is reserved",
     # What can be asked for
     "ask.Start": "Start",
     "ask.TryNow": "Try now",
@@ -654,6 +1028,7 @@ TEXTS: Mapping[str, str] = {
         "an admin. {message} If it is the right place and its disk is mounted, `codehub adopt-engine` "
         "makes the mark again"
     ),
+    "waits.Host": "the cluster. {message}",
     "waits.NextPass": "the controller's next pass",
     "waits.NextTry": "the next try, in {seconds} s. The last one said: {message}",
     "waits.ChangedTry": "the next try, in {seconds} s, with the image and the IDE as they are set by now",
@@ -714,14 +1089,60 @@ TEXTS: Mapping[str, str] = {
     ),
     "proxy.foreign": "This workspace is somebody else's",
     "proxy.foreign_why": "Only its owner may open it, an admin neither.",
+    "proxy.door": "This link is no longer good",
+    "proxy.door_why": "It works once, for half a minute, and only in the browser that asked for it.",
+    "proxy.door_again": "Open the workspace again",
+    "proxy.port": "Ports can't be opened here",
+    "proxy.port_why": "Workspaces here have no network of their own, so a port would be this machine's.",
+    "proxy.silent": "Nothing listens on port {port} yet",
+    "proxy.silent_why": "The workspace runs, but no program in it listens on port {port}.",
+    "proxy.silent_then": "Start one there. This page opens it by itself as soon as it listens.",
+    "proxy.asleep": "This is asleep",
+    "proxy.asleep_why": "Only the workspace's owner can wake it. Come back later.",
+    "proxy.asleep_owner": "I am its owner",
     "proxy.restore": "Restore and open",
     "proxy.start": "Start and open",
     "proxy.recover": "Recover",
     "proxy.stop": "Put {name} to sleep",
     "proxy.look": "What happened to {name}?",
+    "proxy.show": "Go to {name}",
     "proxy.again": "Try again",
     "proxy.details": "What happened?",
     "proxy.dashboard": "Your workspaces",
+    # In the tab of an IDE: a title, a sentence and a button each
+    "tab.asleep.title": "Asleep",
+    "tab.asleep.why": "This workspace sleeps. Its files are as you left them.",
+    "tab.asleep.do": "Wake",
+    "tab.starting.title": "Starting",
+    "tab.starting.why": "This workspace is on its way. Open it to see how far it is.",
+    "tab.starting.do": "Open",
+    "tab.again.title": "It was started again",
+    "tab.again.why": "This page belongs to an earlier run. Load it again to go on.",
+    "tab.again.do": "Load again",
+    "tab.archived.title": "Archived",
+    "tab.archived.why": "The files of this workspace are in the archive, as you left them.",
+    "tab.archived.do": "Open",
+    "tab.unstarted.title": "Not started",
+    "tab.unstarted.why": "This workspace is not running.",
+    "tab.unstarted.do": "Open",
+    "tab.problem.title": "There is a problem",
+    "tab.problem.why": "This workspace needs a decision.",
+    "tab.problem.do": "What happened?",
+    "tab.warning.title": "About to sleep",
+    "tab.warning.why": "In {s} seconds, unless somebody uses it.",
+    "tab.warning.do": "Keep awake",
+    "tab.away.title": "codehub is restarting",
+    "tab.away.why": "Or your network is away. It is tried again by itself.",
+    "tab.away.do": "Try now",
+    "tab.limit.title": "It can't start yet",
+    "tab.limit.why": "Too many are running.",
+    "tab.limit.do": "Choose what to stop",
+    "tab.signed_out.title": "You are signed out",
+    "tab.signed_out.why": "Sign in to go on. What is running goes on running.",
+    "tab.signed_out.do": "Sign in",
+    "tab.gone.title": "This workspace is gone",
+    "tab.gone.why": "It was deleted, or you may no longer open it.",
+    "tab.gone.do": "Look",
     # Times and amounts
     "measure.ago": "{t} ago",
     "measure.in": "in {t}",
@@ -759,6 +1180,24 @@ TEXTS: Mapping[str, str] = {
     "cli.garbage.Trashed": "Its workspace is deleted, and its time in the trash is over.",
     "cli.garbage.Stray": "Its workspace is archived, and nothing ever ran on it.",
     "cli.garbage.Unknown": "The database does not know its workspace.",
+    "cli.garbage.removed": "removed {item}: {why}",
+    "cli.garbage.would_remove": "would remove {item}: {why}",
+    "cli.garbage.failed": "could not remove {item}: {why}",
+    "cli.garbage.unknown": "unknown, left alone (--orphans removes it): {item}",
+    "cli.garbage.forgotten": (
+        "left of a forgotten workspace, goes when that is deleted for good or its time in the trash is "
+        "over: {item}"
+    ),
+    "cli.garbage.newer": (
+        "newer than what its workspace names, so it is kept (is the database older than the homes?): {item}"
+    ),
+    "cli.garbage.unreachable": "could not look at {message}",
+    "cli.garbage.leftover": "left over by something that died, goes when it is old enough: {leftover}",
+    "cli.garbage.events": "forgot {count} old events",
+    "cli.garbage.none": "There is no garbage.",
+    "cli.thing.instance": "IDE {name}",
+    "cli.thing.volume": "home {name}",
+    "cli.thing.archive": "archive {name}",
     "cli.never": "never",
     "cli.ago": "{span} ago",
     "cli.ahead": "in {span}",
@@ -785,6 +1224,11 @@ TEXTS: Mapping[str, str] = {
     "cli.view.used.cpu": "{n} processors",
     "cli.view.used.disk_mb": "{n} MB of disk",
     "cli.heading.NAME": "NAME",
+    "cli.heading.PORT": "PORT",
+    "cli.heading.PROCESS": "PROCESS",
+    "cli.heading.FOR": "FOR",
+    "cli.heading.UNTIL": "UNTIL",
+    "cli.heading.URL": "URL",
     "cli.heading.PINNED": "PINNED",
     "cli.heading.OWNER": "OWNER",
     "cli.heading.STATE": "STATE",
@@ -817,6 +1261,8 @@ TEXTS: Mapping[str, str] = {
     "cli.label.sleeps": "sleeps",
     "cli.label.archived": "archived",
     "cli.label.awake until": "awake until",
+    "cli.label.in the IDE": "in the IDE",
+    "cli.view.no_tab_script": "nothing of codehub's",
     "cli.label.last used": "last used",
     "cli.label.pinned": "pinned",
     "cli.label.created": "created",
@@ -830,4 +1276,659 @@ TEXTS: Mapping[str, str] = {
     "cli.stage.verify": "reading the archive back",
     "cli.stage.restore": "restoring its files",
     "cli.stage.pull": "fetching its image",
+    # The help of commands
+    "help.codehub": "Self-hosted cloud development environments.",
+    "help.codehub.epilog": (
+        "CODEHUB_URL and CODEHUB_TOKEN, or `codehub login`, say which codehub is meant. `codehub COMMAND "
+        "--help` says more."
+    ),
+    "help.section.use": "Use a codehub",
+    "help.section.run": "Run one",
+    "help.section.parts": "Run its parts as processes of their own",
+    "help.login": (
+        "Sign in, and stay signed in on this machine.\n\nThe password is used once, for a token (90 days, "
+        "`codehub token list` shows it) that is kept in\n~/.config/codehub/login.json for you alone."
+    ),
+    "help.login.url": (
+        "Where it is, e.g. https://code.example.org. Else CODEHUB_URL, else http://127.0.0.1:8000."
+    ),
+    "help.login.username": "Your name there. Asked for if not given.",
+    "help.login.password_stdin": "Read the password from stdin.",
+    "help.login.token_stdin": "Read a token from stdin, and keep that.",
+    "help.logout": "Sign out: this machine's token ends, and is forgotten here.",
+    "help.password": (
+        "Change your password, which ends your other sessions and tokens. The one of this machine stays."
+    ),
+    "help.password.stdin": "Read two lines from stdin: the old one, then the new one.",
+    "help.explain": (
+        "Say why a workspace is where it is.\n\nWhere it should be, what is done about it, what it waits for "
+        "and since when,\nwhat failed, what you can do, and the last five decisions."
+    ),
+    "help.up": (
+        "Run codehub on this machine, all of it. Ctrl-C stops it.\n\nNeeds nothing beside Python: its own "
+        "PostgreSQL, homes, archives and workspaces are under\nCODEHUB_DATA_DIR. docs/settings.md has what "
+        "can be set."
+    ),
+    "help.api": (
+        "Serve the API and the dashboard alone.\n\nOn CODEHUB_HOST:CODEHUB_PORT, for `codehub proxy`."
+    ),
+    "help.proxy": (
+        "Serve the public port alone.\n\nWorkspaces from here, all else from the `codehub api` at "
+        "CODEHUB_API_URL."
+    ),
+    "help.controller": (
+        "Bring every workspace to its desired state.\n\nObserve, judge, plan, persist, execute, over and "
+        "over."
+    ),
+    "help.migrate": (
+        "Bring the database to this version's schema, and exit. Every start does it too, but for\n"
+        "`--contract`."
+    ),
+    "help.migrate.contract": "Also take away what only earlier versions need: none serves any more.",
+    "help.doctor": "Check this machine: what would work, what not, and what to do.",
+    "help.gc": "Remove what no workspace needs any more.",
+    "help.gc.dry_run": "Only say what would be removed.",
+    "help.gc.orphans": "Also remove what the database does not know.",
+    "help.adopt-engine": (
+        "Make the mark again by which codehub knows its Docker engine, or its directory of homes.\n\n`docker "
+        "volume prune` may have removed it. Says first what is there and what is not, and asks."
+    ),
+    "help.backup": (
+        "Copy everything to a new place: the database, the archives, and homes that are in none.\n\nBeside a "
+        "codehub that may run. Exits with 1 if anything is not in it, and names that."
+    ),
+    "help.restore": (
+        "Make an installation from a back-up, where there is none.\n\nInto CODEHUB_DATA_DIR, or the database "
+        "and the archive store that are set. Says first what is in it, and\nasks."
+    ),
+    "help.ws": "Workspaces: make, open, start, stop, archive, delete them.",
+    "help.ws.create": "Make a workspace, and start it.",
+    "help.ws.create.name": "What to call it.",
+    "help.ws.change": "Change a workspace. Image, IDE and resources count from its next start.",
+    "help.ws.pin": "Pin a workspace to the top of lists.",
+    "help.ws.unpin": "Let a workspace stand in lists by its age again.",
+    "help.ws.list": "List workspaces, pinned ones first, then the newest.",
+    "help.ws.list.owner": "Whose: me, or (admins) a name or all.",
+    "help.ws.show": "Show everything about a workspace.",
+    "help.ws.open": "Print a workspace's address, and open it if there is a browser. The visit wakes it.",
+    "help.ws.ports": (
+        "List what listens in a workspace; open a port, or let others into it.\n\nA port is an origin of its "
+        "own. It is private until its owner shares it."
+    ),
+    "help.ws.ports.open_port": "Print the address of this port, and open it if there is a browser.",
+    "help.ws.ports.share": "Let others into a port: private, shared, signed-in or public.",
+    "help.ws.ports.until": "When it is private again: a time, or how long from now, as 2h. public needs it.",
+    "help.ws.logs": "Print what a workspace's IDE writes.",
+    "help.ws.logs.json": 'Print each line as {"line": …}.',
+    "help.ws.events": "Print a workspace's history: every wish, operation, phase and error, by whom and why.",
+    "help.ws.start": "Start a workspace, from wherever it is: what was archived is restored first.",
+    "help.ws.stop": "Stop a workspace. Its files stay where they are, and the next visit wakes it.",
+    "help.ws.archive": "Stop a workspace and put its files into the archive.",
+    "help.ws.recover": "Drop a workspace's error and judge it anew, from what is there.",
+    "help.ws.awake": "Keep a running workspace from falling asleep for a while.",
+    "help.ws.delete": (
+        "Delete a workspace. Its last archive is kept for a while, and `undelete` undoes the deletion."
+    ),
+    "help.ws.undelete": "Undo a deletion. `codehub ws list --deleted` shows which can be undone.",
+    "help.ws.undelete.name": "A deleted workspace's name or id.",
+    "help.ws.forget": (
+        "Give up on a deletion that a dead backend holds up (admins). No file goes: `codehub gc` lists what "
+        "is\nleft."
+    ),
+    "help.token": "Tokens: keys for programs.",
+    "help.token.create": "Make a token. Its secret goes to stdout, this once; codehub keeps only a hash.",
+    "help.token.create.name": "What it is for.",
+    "help.token.list": "List your tokens.",
+    "help.token.delete": "Delete a token: it opens nothing any more, at once.",
+    "help.user": (
+        "People: add, list, disable, set passwords, end sessions and tokens. On the server, beside a running "
+        "codehub."
+    ),
+    "help.user.add": "Add a user.",
+    "help.user.add.admin": "Make them an admin.",
+    "help.user.passwd": "Set a user's password, which ends their sessions and tokens.",
+    "help.user.disable": "Disable a user: their sessions and tokens end.",
+    "help.user.disable.undo": "Enable them again.",
+    "help.user.keys": "List what lets a user in, sessions and tokens, or end it.",
+    "help.user.keys.end": "End them all: whatever is open by them ends too.",
+    "help.user.list": "List everybody.",
+    "help.option.help": "Show this message and exit.",
+    "help.option.version": "Print the version and exit.",
+    "help.option.install_completion": "Install completion for the current shell.",
+    "help.option.show_completion": (
+        "Show completion for the current shell, to copy it or customize the installation."
+    ),
+    "help.option.json": "Print JSON, for programs.",
+    "help.option.yes": "Do not ask.",
+    "help.option.wait": "Wait until it is there, and show how far it is.",
+    "help.option.timeout": "Wait no longer than this: 90s, 5m, 2h. Then exit with 9.",
+    "help.option.name": "A workspace's name or id.",
+    "help.option.name_or_id": "Its name or its id.",
+    "help.option.owner": "Whose it is, if named: me, or (admins) a name or all.",
+    "help.option.username": "Their name.",
+    "help.option.password_stdin": "Read the password from stdin instead of asking.",
+    "help.option.location": "A directory, file:///… or s3://…",
+    "help.option.accept_loss": "Go on without what is gone. Asks first; --yes does not.",
+    "help.option.take_newest": "Go on with the newest archive, though the database names an older one.",
+    "help.option.adopt": "Go on with the volume that is there, whose identity is lost. Asks first.",
+    "help.option.archive_after": "Archive it after sleeping for so long: 12h, 7d, never.",
+    "help.option.sleep_after": "Stop it when unused for so long: 30m, 2h, never.",
+    "help.option.tab_script": (
+        "Whether codehub's script is in its IDE's page: it warns before sleep, offers to wake, and notices "
+        "who works there."
+    ),
+    "help.option.backend": "What runs it: local-process, local-docker, k8s.",
+    "help.option.storage": "What holds its files: local-dir, docker-volume, k8s-pvc, object-store.",
+    "help.option.cpus": "Processors, e.g. 1.5.",
+    "help.option.memory": "Memory, in MB.",
+    "help.option.pids": "Processes at most.",
+    "help.option.disk_mb": "Disk for its files, in MB.",
+    "help.option.description": "A line about it.",
+    "help.option.memo": "Notes.",
+    "help.option.ide": "One of {ides}.",
+    "help.option.image": "Its container image (Docker, Kubernetes).",
+    "help.option.no_start": "Only make it.",
+    "help.option.new_name": "Call it this.",
+    "help.option.no_browser": "Only print the address.",
+    "help.option.purge": "Keep nothing: this can't be undone. Asks first.",
+    "help.option.deleted": "Those whose deletion can be undone, instead.",
+    "help.option.query": "Words in the name or the description.",
+    "help.option.phase": "RUNNING, STANDBY, ARCHIVED, PENDING or ERROR.",
+    "help.option.duration": "How long: 30m, 2h; 12h at most.",
+    "help.option.tail": "How many lines, from the end.",
+    "help.option.follow": "Go on as it writes more.",
+    "help.option.limit": "How many, the newest.",
+    "help.option.scope": "read changes nothing.",
+    "help.option.expires": "How long it lasts: 12h, 30d, or never.",
+    "help.parser.Usage": "Usage",
+    "help.parser.Arguments": "Arguments",
+    "help.parser.Options": "Options",
+    "help.parser.Commands": "Commands",
+    "help.parser.default": "default",
+    # What commands say
+    "cli.warning": "codehub: WARNING: {text}",
+    "cli.recover.one_of": "choose one of --accept-loss, --take-newest and --adopt",
+    "cli.recover.loss": "Go on without what {name} has lost?",
+    "cli.recover.loss.deletes": " Its files that are still there are deleted (--adopt goes on with them).",
+    "cli.recover.adopt": "Take the volume that is there for the home of {name}?",
+    "cli.awake": "{name} stays awake until {until}.",
+    "cli.awake.later": "{name} is {state}. Once started, it stays awake until {until}.",
+    "cli.purge": "Purge {name}? Its files are gone for good",
+    "cli.forget": "Forget {name}? Whatever its backend still holds stays behind",
+    "cli.forgotten": "{name} is forgotten. `codehub gc` lists what is left of it.",
+    "cli.undo": "Until {until} this can be undone: {command}",
+    "cli.undo.always": "Until somebody purges it this can be undone: {command}",
+    "cli.timeout.without_wait": "--timeout says how long to --wait",
+    "cli.no_longer_waits": "You no longer wait for {name}. It goes on by itself.",
+    "cli.is": "{name} is {state}.",
+    "cli.will_be": "{name} will be {goal}. It is {state}. (--wait shows how far it is.)",
+    "cli.will_be_deleted": "{name} will be deleted. It is {state}.",
+    "cli.waited_for_first": "With --wait it is waited for first.",
+    "cli.failed_in_error": "{name} is in ERROR: {reason}: {message}",
+    "cli.failed_while": "{name} failed while {operation}: {reason}: {message}",
+    "cli.overtaken.undone": "The deletion of {name} was undone meanwhile.",
+    "cli.overtaken.deleted": "{name} is being deleted.",
+    "cli.overtaken.wish": "Meanwhile somebody wants {name} {wish}, not {goal}.",
+    "cli.timed_out": "{name} is not there yet: {doing}. It goes on by itself.",
+    "cli.bytes_of": "{done} of {total}",
+    "cli.bytes_left": "{span} left",
+    "cli.pinned": "{name} is pinned.",
+    "cli.unpinned": "{name} is no longer pinned.",
+    "cli.pin": "pinned",
+    "cli.nothing_to_change": "nothing to change: see `codehub ws change --help`",
+    "cli.changed": "Changed {fields} of {name}.",
+    "cli.list.no_trash": "The trash is empty.",
+    "cli.list.no_match": "There is no such workspace.",
+    "cli.list.none": "You have no workspaces yet. Make one: codehub ws create NAME --wait",
+    "cli.ports.none": "Nothing listens in {name} now.",
+    "cli.ports.nothing": "nothing",
+    "cli.ports.private": "you alone",
+    "cli.ports.shared": "whom it is shared with",
+    "cli.ports.signed-in": "everybody signed in",
+    "cli.ports.public": "anybody",
+    "cli.ports.opened": "{url} is open for: {who}.",
+    "cli.ports.opened.until": "{url} is open for: {who}, until {until}.",
+    "cli.ports.silent": "Nothing listens on port {port} in {name}, and it is not shared.",
+    "cli.ports.until": "--until goes with --share.",
+    "cli.ports.no_port": "{text!r} is no port: it must be a number from 1 to 65535.",
+    "cli.ports.no_visibility": "{text!r} is none of {all}.",
+    "cli.ports.no_time": "{text!r} is no time: write 2h, or 2026-12-24T18:00.",
+    "cli.open.is": "It is {state}: the page says how to go on, or codehub ws start {name} --wait",
+    "cli.logs.none": "{name} is {state}, and there is no output of it.",
+    "cli.logs.cut": "(cut off, and followed anew: lines may be missing here)",
+    "cli.token.made": "Made {name} ({id}). This is the only time it is shown.",
+    "cli.token.list.none": "You have no tokens.",
+    "cli.token.none": "You have no token {name}.",
+    "cli.token.several": "{count} tokens are called {name}. Say which one by its id:",
+    "cli.token.one": "used {used}, expires {expires}",
+    "cli.token.deleted": "Deleted {name}.",
+    "cli.find.several": "{count} workspaces are called {name}. Say which one by its id:",
+    "cli.find.none": "There is no workspace {name} here.",
+    "cli.find.none.trash": "There is no workspace {name} in the trash.",
+    "cli.find.none.owner": "There is no workspace {name} of {owner}.",
+    "cli.find.in_trash": "It is in the trash. Undo its deletion: {command}",
+    "cli.find.similar": "Did you mean {names}?",
+    "cli.find.or": " or ",
+    "cli.no_time": "{text!r} is no time: say it as 90s, 5m, 2h or 1d",
+    "cli.no_time.never": "{text!r} is no time: say it as 90s, 5m, 2h or 1d, or never",
+    "cli.account.no_token": "the token holds characters that no token has",
+    "cli.account.no_token.do": (
+        "Copy it again, without what is around it. CODEHUB_TOKEN goes before what `codehub login` has kept."
+    ),
+    "cli.account.no_home": "your home directory, where `codehub login` keeps its token, is not known",
+    "cli.account.no_home.do": "Set HOME; or set CODEHUB_URL and CODEHUB_TOKEN.",
+    "cli.account.password_in_address": (
+        "an address holds no name and no password: use `codehub login` or CODEHUB_TOKEN"
+    ),
+    "cli.account.no_address": "{text!r} is no address: it must be http://host:port or https://host",
+    "cli.account.unreadable": "{path} can't be read ({error})",
+    "cli.account.unreadable.do": "Remove it, and `codehub login` again.",
+    "cli.account.unwritable": "{path} can't be written ({error})",
+    "cli.client.no_tls": "{url} can't be reached: it does not speak https there",
+    "cli.client.no_tls.do": "Try {url}",
+    "cli.client.unreachable": "{url} can't be reached: {error}",
+    "cli.client.unreachable.do": (
+        "Is codehub running there? CODEHUB_URL, or `codehub login URL`, says where it is."
+    ),
+    "cli.client.moved": "{url} leads to {there}",
+    "cli.client.moved.do": "Use the address that it leads to.",
+    "cli.client.signed_out": "You are not signed in.",
+    "cli.client.no_key.environment": "The token in CODEHUB_TOKEN opens nothing any more.",
+    "cli.client.no_key": "Your token opens nothing any more.",
+    "cli.client.no_key.do": "Correct CODEHUB_TOKEN or unset it: no `codehub login` replaces it.",
+    "cli.client.no_codehub": "{url} answers, but not as codehub does",
+    "cli.client.no_codehub.status": "{url} answers, but not as codehub does (status {status})",
+    "cli.no_text": "what you gave is not text in UTF-8",
+    "cli.no_text.stdin": "what came on stdin is not text in UTF-8",
+    "cli.nobody_confirms": "this can't be undone, and nobody is there to be asked: add --yes",
+    "cli.nobody_answers": "nobody is there to be asked: give {option}",
+    "cli.output_full": "codehub: the output can't be written: {error}",
+    "cli.login.two_keys": "stdin holds one thing: a password or a token",
+    "cli.login.no_https": "{url} is not https: whoever is on the way can read your password",
+    "cli.login.environment": "CODEHUB_TOKEN is set, and goes before what is kept: unset it",
+    "cli.login.signed_out": "You are not signed in on this machine.",
+    "cli.login.out": "Signed out of {url}.",
+    "cli.login.in": "Signed in to {url} as {username}. Kept in {path}.",
+    "cli.login.old_password": "Old password",
+    "cli.login.new_password": "New password",
+    "cli.login.password": "Password",
+    "cli.login.username": "Username",
+    "cli.login.password_changed": "Your password is changed.",
+    "cli.login.token_lives": (
+        "codehub: the token lives on at {url} ({error}): end it with `codehub token delete`"
+    ),
+    "cli.login.no_token": "there is no token on stdin",
+    "cli.migrate.applied": "applied {name}",
+    "cli.migrate.none": "The database is up to date.",
+    "cli.adopt.sure": "Make it again?",
+    "cli.adopt.made": "made again: {mark}",
+    "cli.adopt.none": "Every mark is there: nothing to do.",
+    "cli.backup.done": "backed up to {place}",
+    "cli.backup.restored": "restored from {place}",
+    "cli.backup.has": "This back-up has:",
+    "cli.backup.sure": "Restore it?",
+    "cli.backup.taken": "taken {at} of installation {installation}",
+    "cli.backup.database": "the database ({size})",
+    "cli.backup.archives": "{count} archives ({size})",
+    "cli.backup.home": "the home of {name}, which no archive had",
+    "cli.backup.missing": "NOT in it: {name}: {reason}",
+    "cli.backup.part": "{part}: {done} of {total}{amount}",
+    "cli.user.no_name": (
+        "{name!r} can't be a name: letters, digits and . _ @ - only, at most 64, and not `me` or `all`"
+    ),
+    "cli.user.no_password": "this can't be a password: {problem}",
+    "cli.user.password_on_stdin": "give the password on stdin, with --password-stdin",
+    "cli.user.added": "added {role} {name}",
+    "cli.user.password_changed": "changed the password of {name}",
+    "cli.user.enabled": "enabled {name}",
+    "cli.user.disabled": "disabled {name}",
+    "cli.user.taken": "there is a user {name} already",
+    "cli.user.unknown": "there is no user {name}",
+    "cli.user.last_admin": "this is the last admin: make somebody else an admin first",
+    "cli.user.none": "There is nobody yet.",
+    "cli.user.is_disabled": "disabled",
+    "cli.user.no_keys": "{name} is signed in nowhere and has no tokens.",
+    "cli.user.keys_ended": "All of them have ended.",
+    "cli.heading.KEY": "KEY",
+    "help.parser.required": "required",
+    # What a start, a back-up and its restore say
+    "server.starting.database": "codehub 1 of 3: starting the database (the first time takes a few seconds)",
+    "server.starting.backend": "codehub 2 of 3: trying out what runs workspaces",
+    "server.starting.address": "codehub 3 of 3: opening the address",
+    "server.open_elsewhere": (
+        "CODEHUB_HOST={host} listens on every address, but without CODEHUB_PUBLIC_BASE_URL people can sign "
+        "in only on this machine: set CODEHUB_PUBLIC_BASE_URL to the address that they open, as "
+        "http://name:port"
+    ),
+    "server.line": "codehub: {text}",
+    "server.warning": "codehub: WARNING: {text}",
+    "server.stopping": (
+        "stopping. Workspaces are put to sleep, and the next start wakes those that were awake."
+    ),
+    "server.stopped": "stopped",
+    "server.steps.password": (
+        "  Keep the password, it is shown this once. This sets another:\n  {codehub} user passwd admin\n"
+    ),
+    "server.steps": (
+        "\nIn a browser\n  Open {url}, sign in as admin, and make a workspace.\n{password}\nOr in another "
+        "terminal\n  {codehub} login {url} --username admin\n  {codehub} ws create hello --wait\n  {codehub} "
+        "ws open hello\n\n{access} Ctrl-C stops it.\nThe next start finds everything as it was."
+    ),
+    "server.access.local": "Only this machine reaches it.",
+    "server.access.open": (
+        "WHOEVER REACHES {host}:{port} CAN TRY TO SIGN IN; without https they can listen, too."
+    ),
+    "server.second": (
+        "one runs in {directory} already (pid {pid}). To start another, stop that one (kill {pid}), or set "
+        "CODEHUB_DATA_DIR and CODEHUB_PORT"
+    ),
+    "server.second.address": (
+        "one runs in {directory} already (pid {pid}): open {address}. To start another, stop that one (kill "
+        "{pid}), or set CODEHUB_DATA_DIR and CODEHUB_PORT"
+    ),
+    "server.no_port": (
+        "can't listen on {host}:{port} ({error}): set {setting} to a free port or CODEHUB_HOST to an address "
+        "of this machine"
+    ),
+    "server.no_database": (
+        "CODEHUB_DATABASE_URL: there is no way into the database at {place}{reason}. Start that server or "
+        "correct the address, postgresql://user:password@host:port/database; without it codehub brings its "
+        "own"
+    ),
+    "server.this_machine": "this machine",
+    "server.set_address": "the address that is set",
+    "server.no_codehub": (
+        "there is no codehub in {directory}: start it once with `codehub up`, or say where it is with "
+        "CODEHUB_DATA_DIR"
+    ),
+    "server.wrong_redis": "CODEHUB_REDIS_URL: {error}: correct what stands behind ? in it, or leave that out",
+    "server.wrong_endpoint": "AWS_ENDPOINT_URL {endpoint!r} is no http:// or https:// address: correct it",
+    "server.no_archives": "{reason} Give codehub access to it, or correct {setting}",
+    "server.no_docker": (
+        "{reason} Start Docker, or correct DOCKER_HOST; CODEHUB_INSTANCE_BACKEND=local-process does without "
+        "it"
+    ),
+    "server.no_workspace_runs": "no workspace could run on this machine: {reason}",
+    "server.no_ide": (
+        "CODEHUB_IDE={ide} is not on this machine: there is {installed}. Install it (`make code-server` "
+        "builds code-server), name one that is there, or leave CODEHUB_IDE unset"
+    ),
+    "server.no_ide.none": (
+        "CODEHUB_IDE={ide} is not on this machine: there is none. Install it (`make code-server` builds "
+        "code-server), name one that is there, or leave CODEHUB_IDE unset"
+    ),
+    "server.other_machine": (
+        "{backend} belongs to one machine, and {machine} has it: stop codehub there, or set "
+        "CODEHUB_INSTANCE_BACKEND"
+    ),
+    "server.no_workers": (
+        "not all edge workers serve after {seconds:g} s: the lines above say why; CODEHUB_PROXY_WORKERS says "
+        "how many there are"
+    ),
+    "server.role_needs": (
+        "`codehub {role}` runs beside other processes of codehub: set {settings} (docs/operators.md), or use "
+        "`codehub up`, which needs nothing"
+    ),
+    "server.and": " and ",
+    "server.no_cluster_access": "{error}. Correct CODEHUB_K8S_KUBECONFIG, or run codehub in the cluster",
+    "server.no_rights": (
+        "codehub may not {rights} in the namespace {namespace}: give its account the Role of "
+        "docs/kubernetes.md"
+    ),
+    "server.namespace": "the namespace {namespace} of {server}: {reason}",
+    "server.patch_not_taken": "CODEHUB_K8S_POD_PATCH: no workspace will start. {reason}",
+    "server.isolation.untried": "whether the cluster keeps workspaces apart could not be tried: {reason}",
+    "server.isolation.wrong": "{problem} See docs/kubernetes.md, What workspaces reach",
+    "server.isolation.no_policies": (
+        "codehub can make no NetworkPolicies itself, and nobody else's hold: {reason}"
+    ),
+    "server.isolation.no_address": (
+        "by which address workspaces see this machine can't be told: set CODEHUB_K8S_REACHED_FROM to it "
+        "(docs/kubernetes.md)"
+    ),
+    "server.no_cluster": (
+        "{reason} Start the cluster, or correct CODEHUB_K8S_KUBECONFIG; "
+        "CODEHUB_INSTANCE_BACKEND=local-process does without it"
+    ),
+    "server.mark.missing": "{mark} is missing: it marks where this installation's homes are.",
+    "server.mark.homes": "The database knows of {known} homes there. Here now: {present}.",
+    "server.mark.absent": "  not here: {name}",
+    "server.mark.effect": (
+        "If this is another engine or directory, or its disk is not mounted, correct that instead.\nIf it is "
+        "the right one, codehub makes the mark again, and nothing else: it goes on with the homes that are "
+        "here, and says of\nthose that are not that they are lost. Nothing is deleted."
+    ),
+    "server.backup.format": (
+        "the back-up is of format {format!r}, and this codehub knows format {known}: use a later codehub"
+    ),
+    "server.backup.unreadable": "{file} of the back-up can't be read ({error}): it is damaged",
+    "server.backup.no_archive": "its archive {key} is not in the store",
+    "server.backup.half": "the back-up was not completed, and {place} holds half of one: {reason}",
+    "server.backup.not_empty": "{place} is not empty: name a new place for each back-up",
+    "server.backup.not_copied": "its home is not in an archive, and could not be copied: {reason}",
+    "server.restore.incomplete": (
+        "there is no complete back-up in {place}: it has no {file}, which `codehub backup` writes last"
+    ),
+    "server.restore.nothing": "nothing was restored: {reason}",
+    "server.restore.database": (
+        "the database that CODEHUB_DATABASE_URL names is not empty: stop codehub, and name an empty one. "
+        "Nothing is restored over another"
+    ),
+    "server.restore.unmarked": (
+        "{place} holds something, and no codehub's mark: name an empty place in {setting}"
+    ),
+    "server.restore.foreign": "{place} is another installation's: name an empty place in {setting}",
+    "server.restore.running": (
+        "a codehub runs in {directory} (pid {pid}): stop it, and name an empty CODEHUB_DATA_DIR"
+    ),
+    "server.restore.not_empty": (
+        "{directory} is not empty: move it away, or name another CODEHUB_DATA_DIR. Nothing is restored over "
+        "another installation"
+    ),
+    "server.restore.no_dump": "the back-up has no {file}",
+    "server.restore.damaged": "{file} of the back-up is damaged: its checksum is wrong",
+    "server.restore.other": "{file} is not that of {manifest}: another installation's",
+    "cli.backup.part.database": "database",
+    "cli.backup.part.archives": "archives",
+    "cli.backup.part.homes": "homes",
+    "cli.backup.part.verified": "verified",
+    # What the doctor says
+    "doctor.part.python": "python",
+    "doctor.part.data directory": "data directory",
+    "doctor.part.homes": "homes",
+    "doctor.part.disk": "disk",
+    "doctor.part.database": "database",
+    "doctor.part.port": "port",
+    "doctor.part.origins": "origins",
+    "doctor.part.archives": "archives",
+    "doctor.part.backend": "backend",
+    "doctor.part.sandbox": "sandbox",
+    "doctor.part.limits": "limits",
+    "doctor.part.ide": "ide",
+    "doctor.part.docker": "docker",
+    "doctor.part.kubernetes": "kubernetes",
+    "doctor.part.isolation": "isolation",
+    "doctor.part.redis": "redis",
+    "doctor.can_not_start": "codehub can't start as configured: {parts}.",
+    "doctor.runs": "codehub runs already.",
+    "doctor.can_start": "codehub can start as configured.",
+    "doctor.limits.do": (
+        "each workspace, and all of them together, can take what the machine has: run codehub as root, or "
+        "let it run in a container or unit that is bound itself"
+    ),
+    "doctor.limits.total": "all workspaces together: {memory_mb} MB, {pids} processes",
+    "doctor.limits.no_root": "only root can make control groups",
+    "doctor.limits.none": "no control groups can be made below {root}",
+    "doctor.disk.short": "{free} MB free, and no workspace starts below {floor} MB",
+    "doctor.disk.short.do": "free some space, or lower CODEHUB_DISK_FLOOR_MB",
+    "doctor.disk.kept": (
+        "{free} MB free, workspaces start while there are {floor} MB; sizes of homes are kept by the "
+        "filesystem"
+    ),
+    "doctor.disk.measured": (
+        "{free} MB free, workspaces start while there are {floor} MB; sizes of homes are measured, not kept: "
+        "{reason}"
+    ),
+    "doctor.database.runs": "embedded PostgreSQL, running (pid {pid})",
+    "doctor.database.rests": "embedded PostgreSQL {version}, not running",
+    "doctor.database.do": (
+        "start the server, or correct CODEHUB_DATABASE_URL, or unset it to use the embedded one"
+    ),
+    "doctor.database.unreachable": "can't connect: {error}",
+    "doctor.database.old.do": "use PostgreSQL {version} or later",
+    "doctor.database.server": "PostgreSQL {version}",
+    "doctor.python.do": "install Python 3.11 or later",
+    "doctor.data_dir.do": "give this user the directory, or set CODEHUB_DATA_DIR to one that is writable",
+    "doctor.data_dir.short": "{directory}: only {free} MB free",
+    "doctor.data_dir.short.do": "free some space, or set CODEHUB_DATA_DIR elsewhere",
+    "doctor.data_dir.runs": "{directory} ({free} MB free), codehub runs there (pid {pid})",
+    "doctor.data_dir.ok": "{directory} ({free} MB free)",
+    "doctor.homes.do": "give this user the directory, or set CODEHUB_HOMES_DIR to one that is writable",
+    "doctor.homes.ok": "in {directory}",
+    "doctor.port.ours": "{url} is this codehub's (pid {pid})",
+    "doctor.port.taken": "{host}:{port} is taken",
+    "doctor.port.taken.do": "stop what listens there (another codehub?), or set CODEHUB_PORT to a free port",
+    "doctor.port.unusable": "{host}:{port} can't be used ({error})",
+    "doctor.port.unusable.do": (
+        "set CODEHUB_HOST to an address of this machine and CODEHUB_PORT to a port this user may use"
+    ),
+    "doctor.port.free": "{host}:{port} is free",
+    "doctor.archives.do": "set CODEHUB_ARCHIVE_URL to a directory that is writable",
+    "doctor.backend": "{instances}, homes: {homes}",
+    "doctor.sandbox.do": (
+        "apt-get install bubblewrap passt: without it a local workspace is a plain process that sees this "
+        "user's files"
+    ),
+    "doctor.sandbox.unused": "nothing: only local-process workspaces use it",
+    "doctor.sandbox.none": "bubblewrap is not installed",
+    "doctor.sandbox.unusable": "bubblewrap can't make a sandbox here: {reason}",
+    "doctor.sandbox.unusable.do": (
+        "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1), or run as root"
+    ),
+    "doctor.sandbox.shared": "bubblewrap ({program}), but this machine's network is shared: {reason}",
+    "doctor.sandbox.shared.do": (
+        "apt-get install passt: without it every workspace reaches what listens on this machine's loopback"
+    ),
+    "doctor.sandbox.ok": "bubblewrap ({program}), networks by {gateway}",
+    "doctor.ide.image": "comes with the image",
+    "doctor.ide.ok": "{ide} ({program})",
+    "doctor.ide.others": "{ide} ({program}), and {others}",
+    "doctor.ide.none": "none found",
+    "doctor.ide.missing": "{ide} not found",
+    "doctor.ide.do": (
+        "install code-server (`make code-server` builds it), or `pip install jupyterlab` beside codehub"
+    ),
+    "doctor.path.unseen": "{path} can't be looked at ({error})",
+    "doctor.path.file": "{path} is a file, not a directory",
+    "doctor.path.read_only": "{path} can't be written to",
+    "doctor.docker.do": "install and start Docker, or set DOCKER_HOST",
+    "doctor.docker.do.optional": (
+        "install and start Docker, or set DOCKER_HOST; needed only with CODEHUB_INSTANCE_BACKEND=local-docker"
+    ),
+    "doctor.docker.wrong_host": "DOCKER_HOST {error}",
+    "doctor.docker.wrong_host.do": "correct DOCKER_HOST",
+    "doctor.docker.late": "{host} does not answer (not in {seconds:g} s)",
+    "doctor.docker.silent": "{host} does not answer ({error})",
+    "doctor.docker.other": "{host} answers, but not as Docker does",
+    "doctor.docker.old": "Docker {version} at {host} is too old",
+    "doctor.docker.old.do": "use Docker 20.10 or later",
+    "doctor.docker.no_mark": (
+        "Docker {version} at {host}: the volume {mark} is missing, by which codehub knows where homes are"
+    ),
+    "doctor.docker.no_mark.do": (
+        "correct DOCKER_HOST or mount the engine's disk; if it is the right engine: codehub adopt-engine"
+    ),
+    "doctor.docker.ok": "Docker {version} at {host}",
+    "doctor.origins.ok": "every name below {domain} leads here, by {address}",
+    "doctor.origins.local": (
+        "*.{domain}: Chromium and Firefox know every such name; this machine's programs and Safari do not"
+    ),
+    "doctor.origins.local.do": (
+        "nothing for Chromium and Firefox. For Safari: let this machine's resolver answer *.{domain} with "
+        "127.0.0.1, or set CODEHUB_WORKSPACE_HOST=none. Programs use {base} and a token"
+    ),
+    "doctor.origins.unknown": "no name below {domain} is known on this machine",
+    "doctor.origins.unknown.do": (
+        "make a wildcard record, *.{domain}, that leads where {base} leads, or set "
+        "CODEHUB_WORKSPACE_HOST=none"
+    ),
+    "doctor.origins.silent": (
+        "a name below {domain} leads to {address}, and codehub can't be asked there ({error})"
+    ),
+    "doctor.origins.other": (
+        "a name below {domain} leads to {address}, and what answers there is not codehub (status {status})"
+    ),
+    "doctor.origins.do": (
+        "start codehub, and let the reverse proxy pass every name below {domain} on to it: with the Host as "
+        "it came, and a certificate for *.{domain}"
+    ),
+    "doctor.redis.unset": "not configured",
+    "doctor.redis.unset.do": "nothing: PostgreSQL carries the hints",
+    "doctor.redis.unusable": "{place} can't be used ({error})",
+    "doctor.redis.unusable.do": (
+        "start Redis, correct CODEHUB_REDIS_URL, or unset it: hints then go through PostgreSQL"
+    ),
+    "doctor.redis.ok": "Redis {version} at {place}",
+    "doctor.s3.unset": "s3 bucket {bucket}: {names} not set",
+    "doctor.s3.and": " and ",
+    "doctor.s3.unset.do": "set the usual AWS_… variables",
+    "doctor.s3.wrong_endpoint": "AWS_ENDPOINT_URL {endpoint!r} is no http:// or https:// address",
+    "doctor.s3.wrong_endpoint.do": "correct AWS_ENDPOINT_URL",
+    "doctor.s3.silent": "{host}:{port} does not answer ({error})",
+    "doctor.s3.silent.do": "start the object store, or correct AWS_ENDPOINT_URL",
+    "doctor.s3.do": "correct CODEHUB_ARCHIVE_URL or the AWS_… variables, or make the bucket",
+    "doctor.s3.late": "s3 bucket {bucket}: no answer in {seconds:g} s",
+    "doctor.s3.refused": "s3 bucket {bucket}: {reason}",
+    "doctor.s3.new": "s3 bucket {bucket}, new to codehub",
+    "doctor.s3.ok": "s3 bucket {bucket}, of installation {installation}",
+    "doctor.cluster.jobs": "Jobs lack something",
+    "doctor.cluster.patch.do": "correct CODEHUB_K8S_POD_PATCH",
+    "doctor.cluster.do": "start the cluster, or correct CODEHUB_K8S_KUBECONFIG",
+    "doctor.cluster.rights": "{version} at {server}: in {namespace} codehub may not {rights}",
+    "doctor.cluster.rights.do": "give its account the Role of docs/kubernetes.md",
+    "doctor.cluster.ok": "{version} at {server}, namespace {namespace}",
+    "doctor.cluster.uncounted": (
+        "the memory and processors of workspaces are not known there: install metrics-server, "
+        "and let codehub list its Pods"
+    ),
+    "doctor.isolation.ok": "workspaces reach neither each other nor the cluster",
+    "doctor.isolation.new": (
+        "codehub was never started there: its first start makes the policies, and tries them"
+    ),
+    "doctor.isolation.do": "see docs/kubernetes.md, What workspaces reach",
+    "doctor.isolation.untried": "could not be tried. {reason}",
+    "doctor.isolation.untried.do": "see to that, and ask again",
+    # What is wrong with a password
+    "password.short": "it must have at least {length} characters",
+    "password.long": "it must have at most {length} characters",
+    "password.nul": "it contains a NUL character",
+    "password.no_text": "it is not text in UTF-8",
+    # What the proxy answers to programs
+    "program.undecided": "codehub can't say who you are or where this is right now.",
+    "program.api_silent": "codehub's API does not answer right now.",
+    "program.gone": "The workspace is gone.",
+    "program.not_listening": "The workspace runs, but nothing answers on its port.",
+    "program.no_address": "The workspace runs, but its address is not known.",
+    "program.other_site": "This was asked for by a page of another site.",
+    "program.waking": "The workspace is still waking up.",
+    "program.sleeps": "The workspace sleeps. Open it in a browser to wake it.",
+    "program.under_way": "The workspace can't answer yet: {operation} is under way. Try again soon.",
+    "program.changing": "The workspace can't answer yet. Try again soon.",
+    "program.archived": "The workspace is in the archive. Start it to restore it.",
+    "program.pending": "The workspace has not been started.",
+    "program.error": "The workspace is in ERROR. Recover it; `explain` says what went wrong.",
+    "program.sign_in": "Sign in first.",
+    "program.no_workspace": "There is no such workspace.",
+    "program.nothing_here": "There is nothing here.",
+    "program.enter": "Only a browser that goes there itself can open this.",
+    "program.own_origin": "A session opens this workspace at its own address alone: {origin}/",
+    "program.port": "Ports can't be opened here: workspaces have no network of their own.",
+    "program.silent": "Nothing listens on port {port} in the workspace.",
+    "program.asleep": "The workspace sleeps, and only its owner can wake it.",
+    "program.unreadable_request": "This can't be passed on: {reason}.",
+    "program.body_too_large": "The body is larger than {max} bytes.",
+    "program.late_request": "The request did not come to its end in time.",
+    "program.unreachable": "The workspace can't be reached.",
+    "program.no_response": "The workspace closed the connection without an answer.",
+    "program.unreadable_response": "The answer of the workspace can't be passed on: {reason}.",
 }

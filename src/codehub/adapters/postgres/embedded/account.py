@@ -56,7 +56,8 @@ def own_account() -> Account:
         return Account(user.pw_name, user.pw_uid, user.pw_gid, client_name=user.pw_name)
     except KeyError:
         raise EmbeddedPostgresError(
-            f"uid {os.geteuid()} has no name in /etc/passwd, which PostgreSQL needs: add an entry, or {USE_ANOTHER}"
+            f"uid {os.geteuid()} has no name in /etc/passwd, which PostgreSQL needs: add an entry, or "
+            f"{USE_ANOTHER}"
         ) from None
 
 
@@ -77,7 +78,8 @@ def _useradd(name: str) -> str:
     useradd = shutil.which("useradd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if useradd is None:
         raise EmbeddedPostgresError(
-            f"the database needs a system user {name} and there is no useradd here: create that user, or {USE_ANOTHER}"
+            f"the database needs a system user {name} and there is no useradd here: create that user, or "
+            f"{USE_ANOTHER}"
         )
     return useradd
 
@@ -93,5 +95,6 @@ async def _create(name: str, clock: Clock) -> pwd.struct_passwd:
             return user
         await clock.sleep(_TRY_PAUSE_S)
     raise EmbeddedPostgresError(
-        f"the database needs a system user {name} and useradd failed ({output.strip()}): create that user, or {USE_ANOTHER}"
+        f"the database needs a system user {name} and useradd failed ({output.strip()}): create that user, "
+        f"or {USE_ANOTHER}"
     )

@@ -63,7 +63,8 @@ def find_installed() -> Binaries:
         if binaries.postgres.exists() and binaries.initdb.exists():
             return binaries
     raise EmbeddedPostgresError(
-        f"there is no PostgreSQL {MAJOR} for this platform in the package {_PACKAGE.replace('_', '-')}: {USE_ANOTHER}"
+        f"there is no PostgreSQL {MAJOR} for this platform in the package {_PACKAGE.replace('_', '-')}: "
+        f"{USE_ANOTHER}"
     )
 
 
@@ -72,8 +73,8 @@ async def _check(binaries: Binaries, account: Account, clock: Clock) -> None:
         code, output = await run((binaries.postgres, "--version"), clock=clock, drop_to=account.drop_to)
     except PermissionError:
         raise EmbeddedPostgresError(
-            f"user {account.name} cannot execute {binaries.postgres}: set CODEHUB_CACHE to a directory that every user"
-            f" may enter and that is not mounted noexec, or {USE_ANOTHER}"
+            f"user {account.name} cannot execute {binaries.postgres}: set CODEHUB_CACHE to a directory that "
+            f"every user may enter and that is not mounted noexec, or {USE_ANOTHER}"
         ) from None
     except OSError as error:
         code, output = 1, str(error)

@@ -86,8 +86,8 @@ def check_owner(data: Path, account: Account) -> None:
     if os.geteuid() == 0 or not data.exists() or (owner := data.stat().st_uid) == account.uid:
         return
     raise EmbeddedPostgresError(
-        f"{data} belongs to {_user_name(owner)} and codehub runs as {account.name}: run it as {_user_name(owner)},"
-        f" or chown -R {account.name} {data.parent}"
+        f"{data} belongs to {_user_name(owner)} and codehub runs as {account.name}: run it as "
+        f"{_user_name(owner)}, or chown -R {account.name} {data.parent}"
     )
 
 
@@ -96,12 +96,13 @@ def check_version(data: Path) -> None:
         version = (data / "PG_VERSION").read_text(errors="replace").strip()
     except FileNotFoundError:
         raise EmbeddedPostgresError(
-            f"{data} holds no database (it has no PG_VERSION): restore a backup there, or move it away and start codehub again"
+            f"{data} holds no database (it has no PG_VERSION): restore a backup there, or move it away and "
+            "start codehub again"
         ) from None
     if version != str(MAJOR):
         raise EmbeddedPostgresError(
-            f"{data} was written by PostgreSQL {version} and this is {MAJOR}: serve it with PostgreSQL {version} and set"
-            f" CODEHUB_DATABASE_URL to that server, or move it away and start codehub again"
+            f"{data} was written by PostgreSQL {version} and this is {MAJOR}: serve it with PostgreSQL "
+            f"{version} and set CODEHUB_DATABASE_URL to that server, or move it away and start codehub again"
         )
 
 

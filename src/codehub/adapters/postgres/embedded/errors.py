@@ -53,7 +53,8 @@ def explain_failed_start(output: str, *, code: int | None, data: Path, log: Path
     if code == -signal.SIGKILL or any(sign in output for sign in _TEMPORARY_SIGNS):
         return TryAgain(line)
     return EmbeddedPostgresError(
-        f"the database in {data} does not start: {line}; read {log}, then restore a backup of {data} or move it away"
+        f"the database in {data} does not start: {line}; read {log}, then restore a backup of {data} or "
+        "move it away"
     )
 
 
@@ -93,5 +94,11 @@ def _explain_os_error(error: OSError, directory: Path) -> str:
     if error.errno in _FULL:
         return str(disk_full(directory, description))
     if error.errno in _UNWRITABLE:
-        return f"codehub cannot write to {directory} ({description}); give it to the user codehub runs as, or set CODEHUB_DATA_DIR to another directory"
-    return f"codehub cannot use {directory} ({description}); repair it, or set CODEHUB_DATA_DIR to another directory"
+        return (
+            f"codehub cannot write to {directory} ({description}); give it to the user codehub runs as, or "
+            "set CODEHUB_DATA_DIR to another directory"
+        )
+    return (
+        f"codehub cannot use {directory} ({description}); repair it, or set CODEHUB_DATA_DIR to another "
+        "directory"
+    )

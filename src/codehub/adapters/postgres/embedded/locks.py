@@ -66,8 +66,8 @@ async def vacate(layout: Layout, clock: Clock) -> int:
             await _sweep(layout, clock)
             if clock.monotonic() >= deadline:
                 raise EmbeddedPostgresError(
-                    f"{layout.data} is in use by a server that codehub cannot see from here (in another container?):"
-                    f" stop that one, or set CODEHUB_DATA_DIR to another directory"
+                    f"{layout.data} is in use by a server that codehub cannot see from here (in another "
+                    "container?): stop that one, or set CODEHUB_DATA_DIR to another directory"
                 )
             await clock.sleep(POLL_S)
         return fd

@@ -68,5 +68,6 @@ def _silence_reason(server: Server, layout: Layout, problem: str) -> Exception:
     if server.adopted:
         return TryAgain(f"the server that was found (pid {server.pid}) accepts no connections: {problem}")
     return EmbeddedPostgresError(
-        f"the database in {layout.data} accepts no connections ({problem}): read {layout.log}, then start codehub again"
+        f"the database in {layout.data} accepts no connections ({problem}): read {layout.log}, then start "
+        "codehub again"
     )

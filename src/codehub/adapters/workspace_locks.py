@@ -1,6 +1,6 @@
 """One at a time per workspace, in this process.
 
-Between processes Docker's names decide: there is one container of a name.
+Between processes the platform's names decide: there is one container, or Pod, of a name.
 """
 
 import asyncio
