@@ -43,7 +43,7 @@ test-docker: $(DEV) built ## Docker: containers, volumes, isolation, images, on 
 	@$(ENGINES_SUITE) test-docker 180 $(BIN)/python -m tests.support.docker $(PYTEST) -m docker -n 2
 
 test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throttling, outages, clear refusals
-	@$(SUITE) test-s3 150 $(PYTEST) -m s3
+	@$(SUITE) test-s3 150 $(PYTEST) -m s3 -n 2 --dist worksteal
 
 test-minio: $(DEV) ## the same against MinIO, built as a Go module (not in `make test`: building it takes minutes, and a Go toolchain)
 	@scripts/minio > /dev/null
