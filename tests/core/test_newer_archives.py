@@ -163,6 +163,36 @@ def test_who_takes_the_newest_goes_on_with_it(
 
 
 @pytest.mark.parametrize(
+    ("key", "archives", "step"),
+    [
+        (KEY, (OWN, NEWER), Step.RESTORE),
+        (KEY, (OWN,), Step.RESTORE),
+        (KEY, (OLDER,), Step.COPY_ARCHIVE),
+        (KEY, (TIMELESS,), Step.COPY_ARCHIVE),
+        (None, (NEWER,), Step.COPY_ARCHIVE),
+    ],
+    ids=["a newer one", "its own", "an older one", "one without a time", "one after a loss"],
+)
+def test_what_is_taken_is_committed_anew_first_where_a_newer_one_may_have_been_lost(
+    key: str | None, archives: tuple[CommittedArchive, ...], step: Step
+) -> None:
+    """Its removal may be under way: it had been replaced by what is gone."""
+    status = judge(answered(key, newest=None, **TAKEN), look(None, *archives), NOW).status
+    row = at_work(Operation.RESTORING, status.archive_key, home_ctx=status.home_ctx)
+    observed = look(status.archive_key, *archives)
+    verdict = judge(row, observed, NOW)
+    assert plan(row.spec, verdict, observed, NOW, is_mine=True) == Act(Operation.RESTORING, step)
+
+
+def test_what_is_taken_gives_up_nothing_that_is_newer() -> None:
+    status = judge(answered(KEY, newest=None, **TAKEN), look(None, OLDER), NOW).status
+    row = at_work(Operation.RESTORING, OLDER.key, home_ctx=status.home_ctx)
+    error_info = judge(row, look(OLDER.key, OLDER, COPY), NOW).status.error_info
+    assert error_info is not None
+    assert error_info.context[NEWEST_ARCHIVE] == COPY.key
+
+
+@pytest.mark.parametrize(
     ("offered", "archives"),
     [(OTHER, (OWN,)), (KEY, (OLDER,)), (KEY, ())],
     ids=["the one that the error named", "the row's own", "the only one"],

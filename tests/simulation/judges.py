@@ -226,7 +226,7 @@ class Judges:
             if before.committed:
                 self._check_copies(row, before.files, "an archive was removed")
             return
-        if key == row.status.archive_key:
+        if key == row.status.archive_key and not self._was_replaced_when_asked(row, key):
             self._break("9 garbage collection", workspace_id, f"the archive it needs was removed: {key}")
         # What was never committed can't be any more, once its operation is
         # not the row's: a late job may write there in vain.
@@ -240,6 +240,13 @@ class Judges:
             self._check_replaced(row, key, truth)
         if before.committed:  # what was never committed was no copy
             self._check_copies(row, before.files, "an archive was removed", since=self._listed_at.get(key))
+
+    def _was_replaced_when_asked(self, row: Workspace, key: str) -> bool:
+        """Whether its removal was asked for before a person took it in the place of the newer one that is
+        gone. Nothing takes that call back; the copy that it is given first ends the danger.
+        """
+        named = self.truth(row.id).named_at(ASKED_AT.get(self._world.loop.time()))
+        return row.status.home_ctx.given_up_at is not None and named != key
 
     def _may_be_purged(self, row: Workspace) -> bool:
         """A person's purge keeps nothing. The end of the trash's time is

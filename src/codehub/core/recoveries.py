@@ -89,11 +89,15 @@ def _take_newest(spec: Spec, status: Status, observation: Observation, now: date
     archive = newest(each for each in archives if not (must_be_full and each.is_empty))
     if archive is None:
         return status
+    # Where the row's own archive is gone, or a loss of one was accepted, it may have been newer. What is
+    # taken in its place is committed anew first: its removal may be under way, for it had been replaced.
+    has_own = any(each.key == status.archive_key for each in archives)
+    given_up_at = None if has_own else archive.order
     ready = ARCHIVE_READY.following(status.conditions.archive_ready, now)
     return replace(
         status,
         archive_key=archive.key,
-        home_ctx=replace(status.home_ctx, dirty=False, given_up_at=None, replaces=_borne(observation)),
+        home_ctx=replace(status.home_ctx, dirty=False, given_up_at=given_up_at, replaces=_borne(observation)),
         conditions=replace(status.conditions, archive_ready=ready),
     )
 

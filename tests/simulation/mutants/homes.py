@@ -147,6 +147,16 @@ def take_the_next_archive_for_one_that_has_vanished() -> Any:
 
 
 @mutant
+def restore_what_is_taken_for_a_lost_one_as_it_is() -> Any:
+    def take(*args: Any) -> Status:
+        status = original(*args)
+        return replace(status, home_ctx=replace(status.home_ctx, given_up_at=None))
+
+    original = recoveries._take_newest
+    return patched(recoveries, "_take_newest", take)
+
+
+@mutant
 def adopt_what_nobody_spoke_of() -> Any:
     def is_adopted(_spec: Any, _stored: Status, status: Status) -> bool:
         conditions = status.conditions
