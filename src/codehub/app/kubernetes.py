@@ -28,7 +28,7 @@ from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
 from codehub.app.isolation import isolation
 from codehub.app.language import say
-from codehub.app.opened_platform import Platform
+from codehub.app.platform import Platform
 from codehub.core.ides import IDES
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.backends import Backends

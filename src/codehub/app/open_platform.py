@@ -7,7 +7,7 @@ from functools import partial
 
 from codehub.app.archives import find_unmarked
 from codehub.app.database import ApiStores
-from codehub.app.opened_platform import Platform
+from codehub.app.platform import Platform
 from codehub.core.origins import WorkspaceOrigins, instance_environment
 from codehub.core.workspace import InstanceBackend, Workspace
 from codehub.engine.system import System
