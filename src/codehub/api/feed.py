@@ -281,7 +281,7 @@ class LiveFeed:
         less than they did, should the hint of it be lost.
         """
         held = list(self._held)
-        users = await self._parts.access.let_in({answer.reader.key_sha256 for answer in held})
+        users = await self._parts.access.users_by_keys({answer.reader.key_sha256 for answer in held})
         for answer in held:
             if users.get(answer.reader.key_sha256) != answer.reader.user:
                 answer.is_ended.set()

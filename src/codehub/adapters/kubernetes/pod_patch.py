@@ -24,7 +24,7 @@ class PodPatch:
 
     content: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
-    def applied(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    def apply_to(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Return the Pod with the additions. What the Pod says itself stays."""
         made = copy.deepcopy(dict(manifest))
         for name, values in (self.content.get("metadata") or {}).items():

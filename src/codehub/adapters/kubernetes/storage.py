@@ -19,7 +19,7 @@ from codehub.adapters.kubernetes.jobs import (
     provisioning,
     restoring,
 )
-from codehub.adapters.kubernetes.pods import HOME_DIRECTORY, Ended
+from codehub.adapters.kubernetes.pods import HOME_DIRECTORY, ContainerEnd
 from codehub.adapters.workspace_locks import WorkspaceLocks
 from codehub.core.errors import ErrorReason
 from codehub.core.messages import Code, Message
@@ -151,9 +151,9 @@ class KubernetesStorage(ArchivedHomes):
 
     async def _unpack(
         self, home: Home, archive_key: str, report: Report, *, into: str = HOME_DIRECTORY
-    ) -> Ended:
+    ) -> ContainerEnd:
         """Unpack an archive into the claim that is there, and return how that ended."""
-        ends: list[Ended] = []
+        ends: list[ContainerEnd] = []
         limit_s = self._limits_s[Operation.RESTORING]
         work = partial(restoring, time_limit_s=limit_s, into=into)
         run = partial(self._run_granted, home, work, ends)
@@ -164,7 +164,7 @@ class KubernetesStorage(ArchivedHomes):
         self,
         home: Home,
         work: Callable[[str, int, str | None], Work],
-        ends: list[Ended],
+        ends: list[ContainerEnd],
         grants: JobGrants,
         hear: Hear,
     ) -> str:
@@ -192,7 +192,7 @@ class KubernetesStorage(ArchivedHomes):
         await self.claims.refuse_in_use(claim.workspace_id)
         await self.claims.remove(claim)
 
-    async def _seal(self, home: Home, volume_id: str, ended: Ended) -> None:
+    async def _seal(self, home: Home, volume_id: str, ended: ContainerEnd) -> None:
         await self.claims.seal(home.workspace_id, volume_id, (ended.at or datetime.now(UTC)).isoformat())
 
 
@@ -201,7 +201,7 @@ def _refuse_other(claim: Claim | None, replaces: str | None) -> None:
         raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": replaces}))
 
 
-def _succeeded(ended: Ended) -> Ended:
+def _succeeded(ended: ContainerEnd) -> ContainerEnd:
     if ended.exit_code:
         facts = {"exit_code": ended.exit_code, "text": ended.message or ended.reason}
         raise ActionFailed(Message(Code.HELPER_FAILED, facts))

@@ -70,7 +70,7 @@ def why_not_running(pod: Pod, events: Iterable[Manifest] = ()) -> Trouble | None
         return by_events if is_unbound else Trouble(_unplaced(scheduled, earlier), waits=True)
     if pod.waiting is not None and (trouble := _why_waiting(pod, *pod.waiting)) is not None:
         return trouble
-    return None if pod.has_container or pod.has_ended else by_events
+    return None if pod.has_running_container or pod.has_ended else by_events
 
 
 def why_unmade(message: str) -> Trouble:
@@ -123,7 +123,7 @@ def node_lost(pod: Pod) -> Message:
     return Message(Code.NODE_LOST, {"node": pod.node or "?"})
 
 
-def explained(refusal: Refusal) -> BackendUnreachable | ActionFailed:
+def explain_refusal(refusal: Refusal) -> BackendUnreachable | ActionFailed:
     """Return what a refusal of the API server means: a quota, or a missing
     right, holds it up; a rule of the cluster's makes it fail.
     """

@@ -96,7 +96,7 @@ class LocalInstanceAccess:
         uid = launcher.accounts.uid_of(entrance.workspace_id)
         is_limited = entrance.record.sandboxed or uid is not None
         limit = processes_max(entrance.main.pid) if is_limited else None
-        with launcher.limits.entered_by(entrance.workspace_id) as groups:
+        with launcher.limits.open_groups(entrance.workspace_id) as groups:
             return Entered(
                 {
                     "namespaces": entrance.flags(frozenset(_NAMESPACES)),
