@@ -35,7 +35,7 @@ _ENTER = Path(__file__).with_name("enter_instance.py")
 _LEAVING_S_MAX = 3.0
 
 
-class Entered:
+class EnterProgram:
     """The program that enters: a session of one command, or the giver of sockets."""
 
     def __init__(self, wish: dict[str, object], instance: int, groups: Sequence[int]) -> None:
