@@ -171,7 +171,7 @@ class LiveFeed:
         """
         position = await self._store.feed_position(seq)
         if position is None:
-            async for sent in self._everything(stream):
+            async for sent in self._load_all(stream):
                 yield sent
             return
         while position < stream.begins_after:
@@ -183,7 +183,7 @@ class LiveFeed:
                 return
             position = feed.position
 
-    async def _everything(self, stream: Stream) -> AsyncIterator[bytes]:
+    async def _load_all(self, stream: Stream) -> AsyncIterator[bytes]:
         """Yield every workspace, and only then an id to go on from:
         whoever is cut off before it gets all of it again.
         """
