@@ -34,8 +34,8 @@ from codehub.adapters.postgres.connect import ConnectArgs, Role, open_pool
 from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.system.machine import SystemClock
 from codehub.app.database import database, stores
-from codehub.app.opened_platform import Platform
-from codehub.app.platform import open_platform
+from codehub.app.open_platform import open_platform
+from codehub.app.platform import Platform
 from codehub.app.process import make_system
 from codehub.core.amendments import By
 from codehub.core.limits import Limits

@@ -44,10 +44,10 @@ class StillClock(ManualClock):
 
 
 async def test_streams_and_logs_are_asked_about_at_least_every_two_seconds() -> None:
-    clock, let_in = StillClock(), {b"key": ANN}
+    clock, users_by_keys = StillClock(), {b"key": ANN}
 
     async def keys_that_open(_keys: object) -> dict[bytes, User]:
-        return dict(let_in)
+        return dict(users_by_keys)
 
     tasks = SystemTasks()
     parts = SimpleNamespace(
@@ -56,7 +56,7 @@ async def test_streams_and_logs_are_asked_about_at_least_every_two_seconds() -> 
         people_hints=MemoryHints(),
         tasks=tasks,
         clock=clock,
-        access=SimpleNamespace(let_in=keys_that_open),
+        access=SimpleNamespace(users_by_keys=keys_that_open),
         ceilings=SimpleNamespace(streams=8),
     )
     feed = LiveFeed(cast("Any", parts), cast("Any", None))
@@ -66,7 +66,7 @@ async def test_streams_and_logs_are_asked_about_at_least_every_two_seconds() -> 
         assert await clock.go_on() <= LOOK_S_MAX
         await until(lambda: bool(clock.waits))
         assert not stream.is_ended.is_set()
-    let_in.clear()
+    users_by_keys.clear()
     assert await clock.go_on() <= LOOK_S_MAX
     await until(stream.is_ended.is_set)
     await tasks.cancel_all()

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 SEARCHED = ("src", "tests", "benchmarks", "scripts")
 FORBIDDEN = frozenset({"found", "one", "said", "told", "words"})
 NOT_IN_A_NAME = FORBIDDEN - {"one"}  # `refuse_one_more` counts
-# HTTP's own word, and names of files that others change at this time.
-ALLOWED = frozenset({"NotFound", "_told_by", "_told_of", "play_last_words", "progress_words"})
+# HTTP's own word.
+ALLOWED = frozenset({"NotFound"})
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
 
 

@@ -12,11 +12,12 @@ from signal import SIGKILL, SIGTERM, SIGUSR1
 from uuid import UUID
 
 import pytest
+from tests.contracts.platforms import PLATFORMS
 from tests.support.access_worlds import AccessWorld, local_access_world, memory_access_world
-from tests.support.docker import DOCKER_SUITE, Docker
+from tests.support.docker import Docker
 from tests.support.docker_access import docker_access_world
 from tests.support.instances import become_healthy, new_spec
-from tests.support.kubernetes import KUBERNETES_SUITE, Kubernetes
+from tests.support.kubernetes import Kubernetes
 from tests.support.kubernetes_access import kubernetes_access_world
 from tests.support.patience import PATIENCE_S, until, within
 
@@ -36,15 +37,7 @@ TEN_MB = 10 << 20
 PORT = 4321
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        "local",
-        "local-without-sandbox",
-        pytest.param("docker", marks=DOCKER_SUITE),
-        pytest.param("kubernetes", marks=KUBERNETES_SUITE),
-    ]
-)
+@pytest.fixture(params=PLATFORMS)
 async def platform(
     request: pytest.FixtureRequest, docker: Docker, kubernetes: Kubernetes, tmp_path: Path
 ) -> AsyncIterator[AccessWorld]:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.docker import DOCKER_SUITE, Docker
+from tests.contracts.platforms import PLATFORMS
+from tests.support.docker import Docker
 from tests.support.docker_world import docker_world
 from tests.support.instances import (
     InstanceWorld,
@@ -18,7 +19,7 @@ from tests.support.instances import (
     local_world,
     new_spec,
 )
-from tests.support.kubernetes import KUBERNETES_SUITE, Kubernetes
+from tests.support.kubernetes import Kubernetes
 from tests.support.kubernetes_world import kubernetes_world
 from tests.support.patience import PATIENCE_S, until
 
@@ -39,15 +40,7 @@ def patient_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_status, "__defaults__", (PATIENCE_S,))
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        "local",
-        "local-without-sandbox",
-        pytest.param("docker", marks=DOCKER_SUITE),
-        pytest.param("kubernetes", marks=KUBERNETES_SUITE),
-    ]
-)
+@pytest.fixture(params=PLATFORMS)
 async def platform(
     request: pytest.FixtureRequest, docker: Docker, kubernetes: Kubernetes, tmp_path: Path
 ) -> AsyncIterator[InstanceWorld]:

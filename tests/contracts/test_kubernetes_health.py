@@ -77,7 +77,7 @@ def ready(status: str) -> tuple[tuple[str, PodCondition], ...]:
 def watched(ide: Server) -> Watched:
     """A Pod that its node finds ready."""
     pod = Pod("uid", pod_name(WORKSPACE), INSTANCE, None, WORKSPACE, {IDE: "code-server"}, "Running")
-    running = replace(pod, ip="127.0.0.1", port=ide.port, node="node-1", has_container=True)
+    running = replace(pod, ip="127.0.0.1", port=ide.port, node="node-1", has_running_container=True)
     return Watched(replace(running, conditions=ready("True")))
 
 
@@ -130,7 +130,7 @@ async def test_who_has_ended_is_not_well_by_what_its_node_said_before(
     instances: KubernetesInstances, watched: Watched
 ) -> None:
     assert await instances.list_all() == {WORKSPACE: WELL}
-    watched.tell(has_container=False, phase="Failed", reason="Evicted")
+    watched.tell(has_running_container=False, phase="Failed", reason="Evicted")
     (observation,) = (await instances.list_all()).values()
     assert (observation.running, observation.has_ended) == (False, True)
 

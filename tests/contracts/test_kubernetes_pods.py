@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from tests.support.instances import new_spec
 
-from codehub.adapters.kubernetes.claims import claim_manifest, grown, is_home, parse_claim
-from codehub.adapters.kubernetes.jobs import archiving, job_manifest, provisioning
+from codehub.adapters.kubernetes.claims import claim_manifest, growth, is_home, parse_claim
+from codehub.adapters.kubernetes.jobs import archive_work, job_manifest, provision_work
 from codehub.adapters.kubernetes.pod_patch import NO_PATCH, PodPatch, WrongPatch, checked_patch
 from codehub.adapters.kubernetes.pods import fingerprint, parse_pod, pod_manifest
 from codehub.core.ides import IDES
@@ -56,7 +56,7 @@ def pod(patch: PodPatch = NO_PATCH, ide: str = "code-server") -> dict[str, Any]:
 def test_every_pod_keeps_the_security_floor(patch: PodPatch) -> None:
     jobs = [
         job_manifest(INSTALLATION, WORKSPACE, "image", work, archive_claim="archives", patch=patch)
-        for work in (provisioning(60), archiving("{}", 1, "directory", 60))
+        for work in (provision_work(60), archive_work("{}", 1, "directory", 60))
     ]
     for spec in (pod(patch)["spec"], *(job["spec"]["template"]["spec"] for job in jobs)):
         assert (spec["restartPolicy"], spec["automountServiceAccountToken"]) == ("Never", False)
@@ -268,9 +268,9 @@ def test_a_pod_tells_its_own_home_from_another(annotations: dict[str, str | None
 def test_a_claim_grows_and_never_shrinks() -> None:
     parsed = parse_claim(claim())
     assert parsed is not None
-    assert grown(parsed, 10) is None
-    assert grown(parsed, 5) is None
-    assert grown(parsed, 11) == {"spec": {"resources": {"requests": {"storage": "11Mi"}}}}
+    assert growth(parsed, 10) is None
+    assert growth(parsed, 5) is None
+    assert growth(parsed, 11) == {"spec": {"resources": {"requests": {"storage": "11Mi"}}}}
 
 
 def test_what_is_not_called_as_a_workspace_s_home_is_none() -> None:

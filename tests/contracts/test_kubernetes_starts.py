@@ -44,7 +44,7 @@ class Cluster:
         assert self.pod is not None
         self.looks -= 1
         if self.looks == 0:
-            self.pod = replace(self.pod, phase="Running", has_container=True)
+            self.pod = replace(self.pod, phase="Running", has_running_container=True)
         return self.pod
 
 
@@ -63,9 +63,9 @@ async def started(cluster: Cluster) -> Pod:
 
 @pytest.mark.parametrize("looks", [1, 2, 5])
 async def test_a_start_returns_with_its_container(looks: int) -> None:
-    assert (await started(Cluster(looks))).has_container
+    assert (await started(Cluster(looks))).has_running_container
 
 
 async def test_a_start_does_not_wait_for_a_container_that_is_long_in_coming() -> None:
     async with asyncio.timeout(60):
-        assert not (await started(Cluster(1_000_000))).has_container
+        assert not (await started(Cluster(1_000_000))).has_running_container

@@ -8,7 +8,7 @@ import pytest
 from tests.contracts.test_kubernetes_pods import WORKSPACE
 from tests.support.engine import ManualClock
 
-from codehub.adapters.kubernetes.pods import Ended, Pod, PodCondition
+from codehub.adapters.kubernetes.pods import ContainerEnd, Pod, PodCondition
 from codehub.adapters.kubernetes.sightings import Sightings
 from codehub.adapters.kubernetes.why import (
     why_ended,
@@ -176,14 +176,14 @@ def test_what_another_pod_of_its_name_was_told_is_not_its_own() -> None:
 
 
 def test_what_was_told_before_it_ran_is_no_trouble_any_more() -> None:
-    running = pod(phase="Running", has_container=True)
+    running = pod(phase="Running", has_running_container=True)
     assert why_not_running(running, [event("FailedMount", "before")]) is None
 
 
 @pytest.mark.parametrize(
     ("ended", "code"),
     [
-        (pod(phase="Failed", memory="64Mi", ended=Ended(137, "OOMKilled")), Code.OUT_OF_MEMORY),
+        (pod(phase="Failed", memory="64Mi", ended=ContainerEnd(137, "OOMKilled")), Code.OUT_OF_MEMORY),
         (pod(phase="Failed", reason="Evicted", message="low on memory"), Code.EVICTED),
         (
             pod(
@@ -202,7 +202,7 @@ def test_what_ended_it_is_told(ended: Pod, code: Code) -> None:
 
 
 def test_what_ended_by_itself_has_no_other_reason() -> None:
-    assert why_ended(pod(phase="Failed", ended=Ended(1, "Error"))) is None
+    assert why_ended(pod(phase="Failed", ended=ContainerEnd(1, "Error"))) is None
 
 
 def sightings() -> Sightings:
@@ -211,7 +211,7 @@ def sightings() -> Sightings:
 
 def silent(**fields: Any) -> Pod:
     conditions = (("Ready", PodCondition("False")), ("ContainersReady", PodCondition("True")))
-    return pod(phase="Running", node="node-1", conditions=conditions, has_container=True, **fields)
+    return pod(phase="Running", node="node-1", conditions=conditions, has_running_container=True, **fields)
 
 
 def test_a_pod_on_a_silent_node_is_out_of_sight() -> None:
@@ -234,7 +234,7 @@ def test_a_pod_whose_deletion_nobody_carries_out_is_out_of_sight() -> None:
 def test_a_pod_that_is_not_ready_by_itself_or_has_ended_is_in_sight() -> None:
     ill = (("Ready", PodCondition("False")), ("ContainersReady", PodCondition("False")))
     assert why_out_of_sight(pod(phase="Running", node="node-1", conditions=ill), sightings()) is None
-    assert why_out_of_sight(silent(ended=Ended(0, "Completed")), sightings()) is None
+    assert why_out_of_sight(silent(ended=ContainerEnd(0, "Completed")), sightings()) is None
 
 
 @pytest.mark.parametrize(

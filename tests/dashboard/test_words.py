@@ -185,10 +185,10 @@ def test_bytes_are_told_as_people_write_them(amount: float, text: str) -> None:
 
 def test_progress_says_what_is_known_and_nothing_else() -> None:
     known = Progress("archive", 50_000_000, 200_000_000, 25_000_000.0, 6.0)
-    assert measures.progress_words(known, "en") == "Archiving · 50.0 MB of 200 MB · 25.0 MB/s · 6 s left"
+    assert measures.progress_text(known, "en") == "Archiving · 50.0 MB of 200 MB · 25.0 MB/s · 6 s left"
     assert measures.percent(known) == 25
     unknown = Progress("pull", 1000, None, None, None)
-    assert measures.progress_words(unknown, "en") == "Fetching the image · 1.0 KB"
+    assert measures.progress_text(unknown, "en") == "Fetching the image · 1.0 KB"
     assert measures.percent(unknown) is None
 
 

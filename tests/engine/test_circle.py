@@ -1,20 +1,11 @@
 """A workspace goes round: every phase and back, with every byte of its home."""
 
-from collections.abc import AsyncIterator
 from uuid import UUID
 
-import pytest
 from tests.support.engine import BY, EVERYONE, Plane
 
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
-
-
-@pytest.fixture
-async def plane() -> AsyncIterator[Plane]:
-    made = Plane()
-    yield made
-    await made.close()
 
 
 async def wish(plane: Plane, workspace_id: UUID, wanted: DesiredState) -> None:

@@ -2,13 +2,12 @@
 stays, what is only reported, what a dry run says.
 """
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
-from tests.support.engine import BY, EVERYONE, Plane
+from tests.support.engine import BY, EVERYONE, Plane, collector
 from tests.support.storages import unheard
 
 from codehub.core.errors import ErrorReason
@@ -21,17 +20,6 @@ from codehub.engine.gc import GarbageCollector
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home
-
-
-@pytest.fixture
-async def plane() -> AsyncIterator[Plane]:
-    made = Plane()
-    yield made
-    await made.close()
-
-
-def collector(plane: Plane) -> GarbageCollector:
-    return GarbageCollector(plane.store, plane.backends, grace=timedelta(hours=2))
 
 
 async def archived_twice(plane: Plane) -> UUID:

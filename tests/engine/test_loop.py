@@ -18,7 +18,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.engine.controller import WorkspaceController
-from codehub.engine.execute import readable
+from codehub.engine.execute import readable_text
 from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeup
 from codehub.ports.backends import ActionFailed, BackendUnreachable
@@ -289,7 +289,7 @@ async def test_what_ends_again_and_again_while_it_starts_is_not_started_for_ever
 
 def test_what_a_program_said_commands_no_terminal() -> None:
     assert (
-        readable(b"\x1b[31mred\x1b]0;t\x07\r\nnext\tline\xff\n\n")
+        readable_text(b"\x1b[31mred\x1b]0;t\x07\r\nnext\tline\xff\n\n")
         == "[31mred ]0;t \nnext line\N{REPLACEMENT CHARACTER}"
     )
 

@@ -2,34 +2,22 @@
 what was done in it: its files go by a person's word alone.
 """
 
-from collections.abc import AsyncIterator
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.support.engine import BY, Plane
-from tests.support.storages import unheard
+from tests.engine.homes import THESIS, work_in_another_home
+from tests.support.engine import BY, Plane, collector, wish
 
 from codehub.core.errors import ErrorReason
 from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.workspace import RecoverChoice, Status
 from codehub.engine.controller import WorkspaceController
-from codehub.engine.gc import GarbageCollector
-from codehub.ports.storage import Home
 
-THESIS = {"thesis": b"the last chapter"}
 A, P, R = DesiredState.ARCHIVED, DesiredState.PENDING, DesiredState.RUNNING
 # With an archive that the row names, and without any.
 BOTH = pytest.mark.parametrize("made", [A, P])
-
-
-@pytest.fixture
-async def plane() -> AsyncIterator[Plane]:
-    made = Plane()
-    yield made
-    await made.close()
 
 
 async def unknown_home(plane: Plane, made: DesiredState) -> tuple[UUID, WorkspaceController]:
@@ -44,22 +32,8 @@ async def unknown_home(plane: Plane, made: DesiredState) -> tuple[UUID, Workspac
 
 
 async def lose_another_home(plane: Plane, workspace_id: UUID) -> None:
-    row = await plane.get(workspace_id)
-    home, key = Home(workspace_id, row.spec.home_store_key), row.status.archive_key
-    if key is None:
-        await plane.storage.provision(home)
-    else:
-        await plane.storage.restore(home, key, unheard)
-    plane.storage.write(workspace_id, "thesis", THESIS["thesis"])
+    await work_in_another_home(plane, workspace_id)
     plane.storage.lose_identity(workspace_id)
-
-
-async def wish(
-    plane: Plane, controller: WorkspaceController, workspace_id: UUID, wanted: DesiredState
-) -> Status:
-    await plane.service.set_wish(workspace_id, wanted, BY)
-    await plane.converge(controller)
-    return (await plane.get(workspace_id)).status
 
 
 async def recover(plane: Plane, controller: WorkspaceController, workspace_id: UUID, **choice: Any) -> Status:
@@ -194,10 +168,9 @@ async def test_garbage_collection_leaves_such_a_home_of_a_deleted_workspace(
 
 
 async def check_that_it_stays(plane: Plane, workspace_id: UUID) -> None:
-    collector = GarbageCollector(plane.store, plane.backends, grace=timedelta(hours=2))
-    collected = await collector.collect()
+    collected = await collector(plane).collect()
     assert collected.removed == ()
     assert [why for _, why in collected.failed] == [Message(Code.ITEM_UNIDENTIFIED)]
     assert files(plane, workspace_id) == THESIS
-    await collector.collect(orphans=True)
+    await collector(plane).collect(orphans=True)
     assert files(plane, workspace_id) is None

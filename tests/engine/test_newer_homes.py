@@ -2,42 +2,26 @@
 in a home since: nothing of that is lost in silence.
 """
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.support.engine import BY, Plane
+from tests.engine.homes import THESIS, work_in_another_home
+from tests.support.engine import BY, Plane, wish
 from tests.support.storages import unheard
 
 from codehub.core.errors import ErrorReason
 from codehub.core.observation import Volume
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Act
-from codehub.core.workspace import Status, Workspace
+from codehub.core.workspace import Workspace
 from codehub.engine.controller import WorkspaceController
 from codehub.engine.execute import Executor, Superseded
 from codehub.ports.storage import Home
 
 EARLIER = datetime(2000, 1, 1, tzinfo=UTC)
-THESIS = {"thesis": b"the last chapter"}
-
-
-@pytest.fixture
-async def plane() -> AsyncIterator[Plane]:
-    made = Plane()
-    yield made
-    await made.close()
-
-
-async def wish(
-    plane: Plane, controller: WorkspaceController, workspace_id: UUID, wanted: DesiredState
-) -> Status:
-    await plane.service.set_wish(workspace_id, wanted, BY)
-    await plane.converge(controller)
-    return (await plane.get(workspace_id)).status
 
 
 async def archived(plane: Plane, controller: WorkspaceController) -> UUID:
@@ -52,17 +36,6 @@ async def standby(plane: Plane, controller: WorkspaceController) -> UUID:
     status = await wish(plane, controller, workspace_id, DesiredState.STANDBY)
     assert (status.phase, status.home_ctx.dirty) == (Phase.STANDBY, False)
     return workspace_id
-
-
-async def work_in_another_home(plane: Plane, workspace_id: UUID) -> None:
-    """Let a home be there that the row knows nothing of, and somebody work in it."""
-    row = await plane.get(workspace_id)
-    home, key = Home(workspace_id, row.spec.home_store_key), row.status.archive_key
-    if key is None:
-        await plane.storage.provision(home)
-    else:
-        await plane.storage.restore(home, key, unheard)
-    plane.storage.write(workspace_id, "thesis", THESIS["thesis"])
 
 
 async def reason(plane: Plane, workspace_id: UUID) -> ErrorReason | None:

@@ -2,7 +2,7 @@
 answers the first: the later one counts, and nothing else.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -18,13 +18,6 @@ THESIS = {"thesis": b"the last chapter"}
 ACCEPT: Mapping[str, Any] = {"accept_loss": True}
 ADOPT: Mapping[str, Any] = {"choice": RecoverChoice.ADOPT}
 NEWEST: Mapping[str, Any] = {"choice": RecoverChoice.NEWEST}
-
-
-@pytest.fixture
-async def plane() -> AsyncIterator[Plane]:
-    made = Plane()
-    yield made
-    await made.close()
 
 
 async def unidentified(

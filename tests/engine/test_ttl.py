@@ -1,19 +1,9 @@
 """Time to live: an idle workspace is stopped, then archived; one that is used, or kept awake, is not."""
 
-from collections.abc import AsyncIterator
-
-import pytest
 from tests.support.engine import BY, Plane
 
 from codehub.core.operations import DesiredState, Phase
 from codehub.engine.ttl import TtlManager
-
-
-@pytest.fixture
-async def plane() -> AsyncIterator[Plane]:
-    made = Plane()
-    yield made
-    await made.close()
 
 
 async def test_an_idle_workspace_is_stopped_after_its_ttl_and_archived_after_the_next(plane: Plane) -> None:

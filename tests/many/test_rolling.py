@@ -2,8 +2,8 @@
 while people work. Nothing fails that could be answered.
 """
 
-import time
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 import httpx
@@ -13,15 +13,14 @@ from tests.support.fleet import fleet
 from tests.support.fleet_work import (
     API,
     GOING_AWAY,
-    ROLES,
-    TAKE_OVER_S_MAX,
     Site,
     Work,
-    archiving,
     arrives,
+    fill,
+    first_event,
     is_all_heard,
-    is_taken_over,
-    op_of,
+    kill_each,
+    roll_each,
     running,
     two_of_each,
     work_on,
@@ -40,23 +39,19 @@ async def site(servers: Servers, tmp_path: Path) -> AsyncIterator[Site]:
 
 async def test_each_process_is_rolled_in_turn_and_nobody_is_refused_anything(site: Site) -> None:
     client, cookie = await site.signed_in()
-    work = Work(site.fleet.address, cookie, await running(client, "demo"), site.database)
-    async with work.under_way():
-        await until(lambda: work.answered > 20 and work.heard)
-        first = max(work.heard)
-        for role in ROLES:
-            for _ in range(2):
-                old = await site.roll(role)
-                assert await old.ended() == 0, old.log.read_text()
-        await work_on(work)
-        failures = list(work.failures)
-        await client.post(f"{API}/workspaces/{work.workspace_id}:stop")
-        await arrives(client, work.workspace_id, "STANDBY")
-        await until(lambda: is_all_heard(work, first))
+    async with aclosing(client):
+        work = Work(site.fleet.address, cookie, await running(client, "demo"), site.database)
+        async with work.under_way():
+            first = await first_event(work)
+            await roll_each(site, times=2)
+            await work_on(work)
+            failures = list(work.failures)
+            await client.post(f"{API}/workspaces/{work.workspace_id}:stop")
+            await arrives(client, work.workspace_id, "STANDBY")
+            await until(lambda: is_all_heard(work, first))
     assert failures == [], site.fleet.log_of("error")
     assert set(work.goodbyes) <= {GOING_AWAY, b"", b"cut"}
     assert work.goodbyes.count(GOING_AWAY) >= 4, "each was drained at least once"
-    await client.aclose()
 
 
 async def test_a_process_that_was_told_to_end_is_not_ready_serves_on_and_ends_at_once_when_told_again(
@@ -107,32 +102,11 @@ async def says(anybody: httpx.AsyncClient, url: str, status: int) -> bool:
 
 async def test_what_is_killed_takes_nothing_with_it_but_what_it_held(site: Site) -> None:
     client, cookie = await site.signed_in()
-    work = Work(site.fleet.address, cookie, await running(client, "demo"), site.database)
-    big = await running(client, "big")
-    made = await client.post(
-        f"/w/{big}/run",
-        content=b"head -c 300M /dev/urandom > big; echo done",
-        headers={"Origin": site.fleet.address},
-    )
-    assert made.text.strip().endswith("done"), made.text
+    async with aclosing(client):
+        work = Work(site.fleet.address, cookie, await running(client, "demo"), site.database)
+        big = await running(client, "big")
+        await fill(site, client, big, "300M")
     async with work.under_way():
-        await until(lambda: work.answered > 20 and work.heard)
-        first = max(work.heard)
-        for role in ("api", "proxy"):
-            site.members[role][0].kill()
-            await work_on(work)
-        await client.aclose()
-        client, cookie = await site.signed_in()
-        assert (await client.post(f"{API}/workspaces/{big}:archive")).status_code < 300
-        controller = await archiving(site, big)
-        op_id = await op_of(site, big)
-        controller.kill()
-        killed_at = time.monotonic()
-        await until(lambda: is_taken_over(site, big, op_id), seconds=PATIENCE_S)
-        took_s = time.monotonic() - killed_at
-        await arrives(client, big, "ARCHIVED")
+        first = await first_event(work)
+        await kill_each(site, work, big)
         await until(lambda: is_all_heard(work, first))
-    assert took_s < TAKE_OVER_S_MAX
-    assert all(failure.startswith("PATCH ") for failure in work.failures), work.failures
-    assert len(work.failures) <= 4, "two were in flight at each of two deaths"
-    await client.aclose()

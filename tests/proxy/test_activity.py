@@ -2,21 +2,19 @@
 recorded, an open tab is not, and no request writes.
 """
 
-import struct
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
 
 import pytest
-from tests.support.edge import Talk, get
-from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, SESSION, Hub, hub
+from tests.proxy.sockets import PRINT, QUIET, Uses, counts, frame, socket, socket_server, synced
+from tests.support.edge import get
+from tests.support.hub import COOKIE, NAVIGATION, SESSION, Hub, hub
 from tests.support.workspaces import workspace
 
 from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.system.machine import SystemClock
 from codehub.core.operations import Phase
-from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable
 from codehub.proxy.engine.block_cache import BlockCache
 from codehub.proxy.engine.requests import RequestHead
@@ -25,53 +23,7 @@ from codehub.proxy.policy.activity import Activity, WorkspaceMonitor
 from codehub.proxy.policy.database_time import DatabaseTime
 from codehub.proxy.policy.header_rules import header_rules
 
-BROWSER = "User-Agent: Mozilla/5.0"
-QUIET = (BROWSER, "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Sec-Fetch-Site: same-origin")
-
-
-class Uses:
-    """What would be written to the database."""
-
-    def __init__(self) -> None:
-        self.written: list[dict[UUID, datetime]] = []
-
-    async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
-        self.written.append(dict(accesses))
-
-
-async def ide(talk: Talk) -> None:
-    """An IDE with a socket that says nothing by itself and repeats what it is sent."""
-    while True:
-        if b"Upgrade" not in await talk.head():
-            await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-            continue
-        await talk.send(
-            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
-        )
-        while part := await talk.reader.read(1 << 16):
-            if SYNC in part:
-                await talk.send(frame(b"sync", opcode=10))
-            if PRINT in part:
-                for _ in range(20):
-                    await talk.send(frame(b"line"))
-
-
-def frame(payload: bytes, *, opcode: int = 2, masked: bool = False) -> bytes:
-    mask = 0x80 if masked else 0
-    size = len(payload)
-    if size < 126:
-        head = bytes([0x80 | opcode, mask | size])
-    elif size < 1 << 16:
-        head = bytes([0x80 | opcode, mask | 126]) + struct.pack(">H", size)
-    else:
-        head = bytes([0x80 | opcode, mask | 127]) + struct.pack(">Q", size)
-    if not masked:
-        return head + payload
-    key = b"\x01\x7f\x80\xff"
-    return head + key + bytes(byte ^ key[place % 4] for place, byte in enumerate(payload))
-
-
-SYNC, PRINT = frame(b"sync", opcode=9, masked=True), frame(b"print", opcode=9, masked=True)
+ide = socket_server(*[frame(b"line")] * 20)
 
 
 @asynccontextmanager
@@ -83,36 +35,6 @@ async def watched(
     activity = Activity(uses, keys or MemoryCredentials(), time, clock=SystemClock(), flush_s=flush_s)
     async with hub(ide, monitor_of=activity.monitor, time=time) as made:
         yield made, activity, uses
-
-
-async def socket(made: Hub, row: Workspace, path: str = "/ws") -> Talk:
-    talk = await made.connect()
-    lines = (
-        "Host: hub.test",
-        COOKIE,
-        f"Origin: {ORIGIN}",
-        "Connection: Upgrade",
-        "Upgrade: websocket",
-        BROWSER,
-    )
-    more = ("Sec-WebSocket-Extensions: permessage-deflate", "", "")
-    await talk.send("\r\n".join((f"GET /w/{row.id}{path} HTTP/1.1", *lines, *more)).encode())
-    assert (await talk.head()).startswith(b"HTTP/1.1 101 ")
-    assert b"permessage-deflate" not in b"".join(made.ide.received)
-    return talk
-
-
-async def synced(talk: Talk) -> None:
-    """Return when everything that was sent has gone through."""
-    await talk.send(SYNC)
-    await talk.exactly(6)
-
-
-async def counts(activity: Activity, uses: Uses) -> bool:
-    """Whether something was used since the last time this was asked."""
-    uses.written.clear()
-    await activity.flush()
-    return bool(uses.written)
 
 
 async def test_a_navigation_and_a_program_are_uses_and_a_pages_own_requests_are_not() -> None:

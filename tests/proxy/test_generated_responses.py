@@ -245,7 +245,7 @@ def test_every_client_gets_its_own_answer_and_nothing_else(talk: Conversation) -
         judge(talk, runner.run(play(talk, record)), record)
 
 
-async def play_last_words(exchange: Exchange) -> Heard:
+async def play_end(exchange: Exchange) -> Heard:
     """The server answers and closes while it is sent a body, so that only what it leaves behind is read."""
     start = request(0, exchange).partition(b"\r\n\r\n")[0].replace(b"\r\nContent-Length: 2", b"")
     with TemporaryDirectory() as directory:
@@ -264,4 +264,4 @@ def test_last_words_are_an_answer_as_any_other_or_none(talk: Conversation) -> No
     exchange = talk.exchanges[0]
     ended = replace(exchange, then=ENDS) if exchange.then == STAYS else exchange
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        judge_answer(ended, runner.run(play_last_words(ended)))
+        judge_answer(ended, runner.run(play_end(ended)))

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.proxy.test_activity import PRINT, QUIET, SYNC, Uses, counts, frame, socket, synced
+from tests.proxy.sockets import PRINT, QUIET, Uses, counts, frame, socket, socket_server, synced
 from tests.support.edge import Handler, Talk, until
 from tests.support.hub import BOBS, COOKIE, NAVIGATION, ORIGIN, READS, SESSION, Hub, hub
 
@@ -322,23 +322,8 @@ async def test_it_is_told_its_texts_once_in_the_language_of_whoever_asks(languag
         assert all(f'"{name}"' in script for name in shown_by_script)
 
 
-async def terminal(talk: Talk) -> None:
-    """A socket over which a terminal's output comes when it is asked for."""
-    while True:
-        if b"Upgrade" not in await talk.head():
-            await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-            continue
-        await talk.send(
-            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
-        )
-        while part := await talk.reader.read(1 << 16):
-            if SYNC in part:
-                await talk.send(frame(b"sync", opcode=10))
-            if PRINT in part:
-                await talk.send(PRINTED)
-
-
 PRINTED = frame(b'\x01{"id":1,"event":"a line"}')
+terminal = socket_server(PRINTED)
 
 
 async def types(talk: Talk) -> None:

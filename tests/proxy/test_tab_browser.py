@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
-from tests.proxy.test_activity import Uses
+from tests.proxy.sockets import Uses
 from tests.support.docker import NO_CODE_SERVER
 from tests.support.edge import Handler, Talk, answer_ok, until
 from tests.support.hub import ANN, SESSION, Hub, hub

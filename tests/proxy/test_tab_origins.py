@@ -5,7 +5,7 @@ is none.
 import json
 
 import pytest
-from tests.proxy.test_activity import counts
+from tests.proxy.sockets import counts
 from tests.proxy.test_tab import HTML, PAGE, serving, sized
 from tests.support.edge import until
 from tests.support.hub import ORIGIN, WRITES

@@ -39,11 +39,11 @@ async def make_token(
     user_id: UUID,
     lasts: timedelta | None = None,
     scope: Scope = Scope.READ,
-    asked_by: bytes | None = None,
+    key_sha256: bytes | None = None,
 ) -> tuple[UUID, bytes]:
-    key, by = new_key(), asked_by or await open_session(access, user_id)
+    key, by = new_key(), key_sha256 or await open_session(access, user_id)
     made = await access.add_token(
-        uuid4(), user_id, name="ci", token_sha256=key, scope=scope, lasts=lasts, most=100, asked_by=by
+        uuid4(), user_id, name="ci", token_sha256=key, scope=scope, lasts=lasts, tokens_max=100, key_sha256=by
     )
     assert (made.expires_at is None) is (lasts is None)
     return made.id, key

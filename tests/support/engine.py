@@ -21,9 +21,10 @@ from codehub.core.amendments import By
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation
-from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
+from codehub.core.workspace import InstanceBackend, Status, StorageBackend, Workspace
 from codehub.engine.backends import Backends
 from codehub.engine.controller import WorkspaceController
+from codehub.engine.gc import GarbageCollector
 from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeup
 from codehub.service.workspaces import WorkspaceService
@@ -142,6 +143,19 @@ class Plane:
 
     async def get(self, workspace_id: UUID) -> Workspace:
         return await self.store.get(workspace_id)
+
+
+async def wish(
+    plane: Plane, controller: WorkspaceController, workspace_id: UUID, wanted: DesiredState
+) -> Status:
+    """Wish it there, and let a controller do all that follows."""
+    await plane.service.set_wish(workspace_id, wanted, BY)
+    await plane.converge(controller)
+    return (await plane.get(workspace_id)).status
+
+
+def collector(plane: Plane) -> GarbageCollector:
+    return GarbageCollector(plane.store, plane.backends, grace=timedelta(hours=2))
 
 
 async def breathe() -> None:

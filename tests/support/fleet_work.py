@@ -3,8 +3,9 @@ rolled, and killed.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,49 @@ async def running(client: httpx.AsyncClient, name: str) -> str:
     workspace_id: str = answer.json()["id"]
     await arrives(client, workspace_id, "RUNNING")
     return workspace_id
+
+
+async def fill(site: Site, client: httpx.AsyncClient, workspace_id: str, size: str) -> None:
+    """Write a file of random bytes into its home."""
+    script = f"head -c {size} /dev/urandom > ~/big; echo done"
+    answer = await client.post(
+        f"/w/{workspace_id}/run", content=script, headers={"Origin": site.fleet.address}
+    )
+    assert answer.text.strip().endswith("done"), answer.text
+
+
+async def first_event(work: Work) -> int:
+    """Wait until everybody is at work, and return the last event that was heard."""
+    await until(lambda: work.answered > 20 and work.heard)
+    return max(work.heard)
+
+
+async def roll_each(site: Site, *, times: int) -> None:
+    for role in ROLES:
+        for _ in range(times):
+            old = await site.roll(role)
+            assert await old.ended() == 0, old.log.read_text()
+
+
+async def kill_each(site: Site, work: Work, big: str) -> None:
+    """Kill an API and a proxy, then the controller that archives a big home: another takes it over, and
+    nothing fails but what was in flight.
+    """
+    for role in ("api", "proxy"):
+        site.members[role][0].kill()
+        await work_on(work)
+    client, _ = await site.signed_in()
+    async with aclosing(client):
+        assert (await client.post(f"{API}/workspaces/{big}:archive")).is_success
+        controller, op_id = await archiving(site, big), await op_of(site, big)
+        controller.kill()
+        killed_at = time.monotonic()
+        await until(lambda: is_taken_over(site, big, op_id))
+        took_s = time.monotonic() - killed_at
+        await arrives(client, big, "ARCHIVED")
+    assert took_s < TAKE_OVER_S_MAX
+    assert all(failure.startswith("PATCH ") for failure in work.failures), work.failures
+    assert len(work.failures) <= 4, "two were in flight at each of two deaths"
 
 
 async def work_on(work: Work) -> None:

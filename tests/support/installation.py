@@ -16,7 +16,7 @@ from tests.support.patience import PATIENCE_S
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.app.control import control, make_service
 from codehub.app.database import Stores, database, stores
-from codehub.app.platform import open_platform
+from codehub.app.open_platform import open_platform
 from codehub.core.amendments import By
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase

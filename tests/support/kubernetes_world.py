@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID, uuid4
 
 from tests.support.cluster.cluster import TestCluster
@@ -19,7 +19,7 @@ from tests.support.hands import PASSWORD
 from tests.support.instances import become_healthy, new_spec, post_to
 from tests.support.patience import block_until
 from tests.support.program import Running, running
-from tests.support.storages import Files, OnThisMachine, Storage, read_files, write_files
+from tests.support.storages import Files, InDirectory, read_files, write_files
 
 from codehub.adapters.kubernetes.access import from_kubeconfig
 from codehub.adapters.kubernetes.claim_store import ClaimStore
@@ -50,13 +50,12 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 _SIZE_MB = 64
 
 
-class KubernetesWorld(Storage):
+class KubernetesWorld(InDirectory):
     """One installation in one namespace: homes are claims, instances are
     Pods, archives lie in a directory that both sides see.
     """
 
     MOMENT_S = 2.0  # a node tells the second in which a volume was made
-    META: ClassVar = OnThisMachine.META
 
     def __init__(
         self,
@@ -174,16 +173,6 @@ class KubernetesWorld(Storage):
         path = self.path_of("persistentvolumeclaims", claim_name(home.workspace_id))
         self.cluster.ask("DELETE", path)
         block_until(lambda: self.cluster.find(path) is None)
-
-    def uncommit(self, key: str) -> None:
-        (self.store / f"{key}{self.META}").unlink()
-
-    def damage(self, key: str) -> None:
-        os.truncate(self.store / f"{key}{self.META}", 40)
-
-    def lose_archive(self, key: str) -> None:
-        (self.store / f"{key}{self.META}").unlink()
-        (self.store / key).unlink()
 
     def claim(self, home: Home) -> Any:
         return self.cluster.find(self.path_of("persistentvolumeclaims", claim_name(home.workspace_id)))

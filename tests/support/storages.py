@@ -142,12 +142,28 @@ class InMemory(Storage):
         self.memory.lose_archive(key)
 
 
-class OnThisMachine(Storage):
+class InDirectory(Storage):
+    """A storage whose archives lie in a directory of this machine."""
+
+    META: ClassVar = ".meta"
+    store: Path
+
+    def uncommit(self, key: str) -> None:
+        (self.store / f"{key}{self.META}").unlink()
+
+    def damage(self, key: str) -> None:
+        os.truncate(self.store / f"{key}{self.META}", 40)
+
+    def lose_archive(self, key: str) -> None:
+        (self.store / f"{key}{self.META}").unlink()
+        (self.store / key).unlink()
+
+
+class OnThisMachine(InDirectory):
     """local-dir homes and a `file://` store under one directory.
     `in_use` says which homes an instance runs on.
     """
 
-    META: ClassVar = ".meta"
     MOMENT_S = 0.05  # the kernel's own clock for files
 
     def __init__(
@@ -208,16 +224,6 @@ class OnThisMachine(Storage):
     def lose_volume(self, home: Home) -> None:
         shutil.rmtree(self.path(home).parent, ignore_errors=True)
 
-    def uncommit(self, key: str) -> None:
-        (self.store / f"{key}{self.META}").unlink()
-
-    def damage(self, key: str) -> None:
-        os.truncate(self.store / f"{key}{self.META}", 40)
-
-    def lose_archive(self, key: str) -> None:
-        (self.store / f"{key}{self.META}").unlink()
-        (self.store / key).unlink()
-
     def everything(self) -> set[str]:
         """Return every path below, directories of users left out, to see what is left behind."""
         return {
@@ -228,11 +234,10 @@ class OnThisMachine(Storage):
         }
 
 
-class OnDocker(Storage):
+class OnDocker(InDirectory):
     """docker-volume homes and a `file://` store. What tests do to a home they do on the engine's disk."""
 
     MOMENT_S = 2.0  # Docker tells the second in which a volume was made
-    META: ClassVar = OnThisMachine.META
 
     def __init__(self, engine: TestEngine, directory: Path, url: str | None = None) -> None:
         self.engine = engine
@@ -289,16 +294,6 @@ class OnDocker(Storage):
 
     def lose_volume(self, home: Home) -> None:
         self.engine.ask("DELETE", f"volumes/{home_name(home.workspace_id)}")
-
-    def uncommit(self, key: str) -> None:
-        (self.store / f"{key}{self.META}").unlink()
-
-    def damage(self, key: str) -> None:
-        os.truncate(self.store / f"{key}{self.META}", 40)
-
-    def lose_archive(self, key: str) -> None:
-        (self.store / f"{key}{self.META}").unlink()
-        (self.store / key).unlink()
 
 
 async def fill_home(storage: Storage, home: Home, files: Files = FILES) -> str:

@@ -73,10 +73,10 @@ def listeners(
     for line in table:
         match = _LISTENS.fullmatch(line)
         if match is not None and match[1] in _OF_THE_LOOPBACK and (port := int(match[2], 16)) != ide_port:
-            processes[port] = processes.get(port) or _shown(names.get(match[3]))
+            processes[port] = processes.get(port) or _printable(names.get(match[3]))
     return [Listener(port, processes[port]) for port in sorted(processes)[:_LISTENERS_MAX]]
 
 
-def _shown(name: str | None) -> str | None:
+def _printable(name: str | None) -> str | None:
     """Return a name that can be shown: it is whatever a process wants to be called."""
     return "".join(letter for letter in name or "" if letter.isprintable()).strip() or None

@@ -171,7 +171,7 @@ class LiveFeed:
         """
         position = await self._store.feed_position(seq)
         if position is None:
-            async for sent in self._everything(stream):
+            async for sent in self._load_all(stream):
                 yield sent
             return
         while position < stream.begins_after:
@@ -183,7 +183,7 @@ class LiveFeed:
                 return
             position = feed.position
 
-    async def _everything(self, stream: Stream) -> AsyncIterator[bytes]:
+    async def _load_all(self, stream: Stream) -> AsyncIterator[bytes]:
         """Yield every workspace, and only then an id to go on from:
         whoever is cut off before it gets all of it again.
         """
@@ -281,7 +281,7 @@ class LiveFeed:
         less than they did, should the hint of it be lost.
         """
         held = list(self._held)
-        users = await self._parts.access.let_in({answer.reader.key_sha256 for answer in held})
+        users = await self._parts.access.users_by_keys({answer.reader.key_sha256 for answer in held})
         for answer in held:
             if users.get(answer.reader.key_sha256) != answer.reader.user:
                 answer.is_ended.set()

@@ -36,7 +36,7 @@ async def list_ports(request: Request, person: Asking, workspace_id: WorkspaceId
     ports = await context_of(request).parts.ports.list(person, to_workspace_id(workspace_id))
     if isinstance(ports, Refused):
         raise refusal_error(ports)
-    return Response(render.to_json({"items": [_rendered(port) for port in ports]}), media_type=JSON)
+    return Response(render.to_json({"items": [_render(port) for port in ports]}), media_type=JSON)
 
 
 @router.put(
@@ -66,10 +66,10 @@ async def _share(request: Request, person: Person, workspace_id: str, wanted: Sh
     port = await service.share(person, to_workspace_id(workspace_id), wanted, request.state.request_id)
     if isinstance(port, Refused):
         raise refusal_error(port)
-    return Response(render.to_json(_rendered(port)), media_type=JSON)
+    return Response(render.to_json(_render(port)), media_type=JSON)
 
 
-def _rendered(port: WorkspacePort) -> dict[str, Any]:
+def _render(port: WorkspacePort) -> dict[str, Any]:
     return {
         "port": port.port,
         "process": port.process,

@@ -119,14 +119,14 @@ _DERIVED: Mapping[str, Callable[[_Facts], Any]] = {
 }
 
 
-def _stored(name: str) -> Callable[[_Facts], Any]:
+def _stored_field(name: str) -> Callable[[_Facts], Any]:
     half = "spec" if name in Spec.__slots__ else "status"
     assert name in (Spec if half == "spec" else Status).__slots__, f"nothing is shown as {name}"
     return attrgetter(f"row.{half}.{name}")
 
 
 _SHAPE: Mapping[str, Callable[[_Facts], Any]] = {
-    name: _DERIVED.get(name) or _stored(name) for name in WorkspaceShape.model_fields if name != _LAST
+    name: _DERIVED.get(name) or _stored_field(name) for name in WorkspaceShape.model_fields if name != _LAST
 }
 
 

@@ -14,7 +14,7 @@ from codehub.app.database import database, database_beside, stores, until_stoppe
 from codehub.app.edge_processes import EdgeWorkers, shared_port
 from codehub.app.greeting import next_steps
 from codehub.app.language import say
-from codehub.app.platform import open_platform
+from codehub.app.open_platform import open_platform
 from codehub.app.process import make_system, print_line, progress, run_until_signalled, warn
 from codehub.app.second_start import refuse_second, write_address_note
 from codehub.app.server import inner_socket

@@ -24,7 +24,7 @@ from codehub.adapters.threads import in_thread
 from codehub.app.database import database_beside, stores
 from codehub.app.errors import CannotStart
 from codehub.app.language import say
-from codehub.app.platform import open_platform
+from codehub.app.open_platform import open_platform
 from codehub.core.backups import CopiedHome, Manifest
 from codehub.core.messages import Code, Message
 from codehub.core.workspace import StorageBackend

@@ -24,7 +24,7 @@ from codehub.app.archives import UnmarkedStores, archive_store
 from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
 from codehub.app.language import say
-from codehub.app.opened_platform import HomeStore, Platform
+from codehub.app.platform import HomeStore, Platform
 from codehub.core.ides import IDES
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.backends import Backends

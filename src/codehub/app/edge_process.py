@@ -17,7 +17,7 @@ from codehub.app.database import api_stores, until_stopped
 from codehub.app.drain import Drain, drain_of
 from codehub.app.edge import PublicPort, edge, upstreams_of
 from codehub.app.edge_processes import DRAIN, PAGE, WorkerConfig
-from codehub.app.platform import open_platform
+from codehub.app.open_platform import open_platform
 from codehub.app.process import EXPECTED, log_level, make_system
 from codehub.engine.system import System
 from codehub.logs import configure_logs

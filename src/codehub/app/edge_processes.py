@@ -34,9 +34,9 @@ READY_S_MAX = 60.0
 _AGAIN_S = 1.0
 _END_S_MAX = 5.0
 DRAIN = b"drain\n"
-"""What a worker that is to leave in order is told."""
+"""The line that tells a worker to leave in order."""
 PAGE = "page"
-"""Before what became of a page of an IDE: the metrics are with whoever started the worker."""
+"""The word that a worker writes before the outcome of a page of an IDE: its parent has the metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class EdgeWorkers:
         self._serving: list[asyncio.Event] = []
         self._listeners = listeners
         self._processes: set[asyncio.subprocess.Process] = set()
-        self._leaves = asyncio.Event()
+        self._leave_asked = asyncio.Event()
         for listener in listeners:
             listener.listen()
             ready = asyncio.Event()
@@ -123,7 +123,7 @@ class EdgeWorkers:
 
     async def leave(self, drain: Drain) -> None:
         """Have them leave in order, and return when they have."""
-        self._leaves.set()
+        self._leave_asked.set()
         for process in self._processes:
             if process.returncode is None:  # else its pipe is closed
                 assert process.stdin is not None
@@ -148,7 +148,7 @@ class EdgeWorkers:
             raise CannotStart(say("no_workers", seconds=self._ready_s_max)) from None
 
     async def _run_worker(self, listener: socket.socket, ready: asyncio.Event) -> None:
-        while not self._leaves.is_set():
+        while not self._leave_asked.is_set():
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "codehub.app.edge_process"),
                 stdin=asyncio.subprocess.PIPE,
@@ -166,14 +166,14 @@ class EdgeWorkers:
                     listener.fileno(), listener.getsockname()[1], shared.connect_args, shared.api
                 )
                 process.stdin.write(config.to_json().encode() + b"\n")
-                if self._leaves.is_set():  # since it was started
+                if self._leave_asked.is_set():  # since it was started
                     process.stdin.write(DRAIN)
                 if await process.stdout.readline() == b"ready\n":
                     ready.set()
                     # Not waited for: who else has its end of the pipe keeps nobody from replacing it.
                     counting = self._tasks.spawn(self._count_pages(process.stdout), name="edge-pages")
                 code = await process.wait()
-                if not self._leaves.is_set():
+                if not self._leave_asked.is_set():
                     log.warning("edge_worker_ended", pid=process.pid, code=code)
             finally:
                 if counting is not None:

@@ -28,7 +28,7 @@ from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
 from codehub.app.isolation import isolation
 from codehub.app.language import say
-from codehub.app.opened_platform import Platform
+from codehub.app.platform import Platform
 from codehub.core.ides import IDES
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.backends import Backends
@@ -87,7 +87,7 @@ async def open_kubernetes_platform(
         storage = KubernetesStorage(store, jobs, archives=archives, rules=settings.rules)
         instances = KubernetesInstances(client, installation, pods, store, clock=system.clock, patch=patch)
         homes = {StorageBackend.K8S_PVC: storage, StorageBackend.OBJECT_STORE: storage}
-        with _explained(access, settings.k8s_namespace):
+        with _explain_failures(access, settings.k8s_namespace):
             await _require_rights(client)
             if marks.homes.issuperset(homes):
                 await storage.prepare()
@@ -133,7 +133,7 @@ async def _require_rights(client: KubernetesClient) -> None:
 
 
 @contextmanager
-def _explained(access: Access, namespace: str) -> Iterator[None]:
+def _explain_failures(access: Access, namespace: str) -> Iterator[None]:
     """Turn failures of the cluster into CannotStart, with what to do."""
     try:
         yield

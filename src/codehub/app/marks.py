@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from codehub.app.archives import holds_home
 from codehub.app.database import database_beside, stores
 from codehub.app.language import say
-from codehub.app.opened_platform import HomeStore
-from codehub.app.platform import open_platform
+from codehub.app.open_platform import open_platform
+from codehub.app.platform import HomeStore
 from codehub.core.workspace import StorageBackend, Workspace
 from codehub.engine.system import System
 from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing

@@ -24,7 +24,7 @@ from codehub.app.backup import ARCHIVES, DUMP, MANIFEST, ReportProgress, address
 from codehub.app.database import database, migrate_database, stores
 from codehub.app.errors import CannotStart
 from codehub.app.language import say
-from codehub.app.platform import open_platform
+from codehub.app.open_platform import open_platform
 from codehub.core.backups import Manifest
 from codehub.engine.system import System
 from codehub.ports.backends import ActionFailed

@@ -18,8 +18,8 @@ from codehub.app.edge_processes import EdgeWorkers, shared_port
 from codehub.app.errors import CannotStart
 from codehub.app.health_port import answering_health
 from codehub.app.language import say
-from codehub.app.opened_platform import Platform
-from codehub.app.platform import open_platform
+from codehub.app.open_platform import open_platform
+from codehub.app.platform import Platform
 from codehub.app.process import make_system, print_line, warn
 from codehub.app.server import bind_port
 from codehub.app.web import serving_faces

@@ -15,7 +15,7 @@ from codehub.app.database import ApiStores
 from codehub.app.drain import Drain
 from codehub.app.edge import own_origins
 from codehub.app.marks import mark_checks
-from codehub.app.opened_platform import Platform
+from codehub.app.platform import Platform
 from codehub.app.server import WebServer, serving
 from codehub.app.supervisor import supervise
 from codehub.core.ceilings import clamp

@@ -60,11 +60,11 @@ def _find_by_name(client: Client, name: str, owner: str, deleted: bool) -> dict[
             ],
         )
     raise Failed(
-        "WORKSPACE_NOT_FOUND", _none(name, owner, deleted), do=_suggest(client, name, owner, deleted)
+        "WORKSPACE_NOT_FOUND", _missing_text(name, owner, deleted), do=_suggest(client, name, owner, deleted)
     )
 
 
-def _none(name: str, owner: str, deleted: bool) -> str:
+def _missing_text(name: str, owner: str, deleted: bool) -> str:
     if deleted:
         return say("find.none.trash", name=name)
     return say("find.none", name=name) if owner == "me" else say("find.none.owner", name=name, owner=owner)

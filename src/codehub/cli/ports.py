@@ -41,7 +41,7 @@ def ports(
         workspace = find_workspace(client, name, owner=owner)
         path = f"/workspaces/{workspace['id']}/ports"
         if share is not None:
-            port, body = _wanted(share, until, client)
+            port, body = _parse_share(share, until, client)
             answer = client.ask("PUT", f"{path}/{port}", body)
             if json:
                 output.result(answer)
@@ -50,7 +50,7 @@ def ports(
             return
         items = client.ask("GET", path)["items"]
         if open_port is not None:
-            item = _listening(items, open_port, workspace["name"])
+            item = _require_listener(items, open_port, workspace["name"])
             output.result(item) if json else output.show(item["url"])
             if not no_browser:
                 open_in_browser(item["url"])
@@ -62,7 +62,7 @@ def ports(
             _show(items)
 
 
-def _wanted(share: tuple[str, str], until: str | None, client: Client) -> tuple[int, dict[str, Any]]:
+def _parse_share(share: tuple[str, str], until: str | None, client: Client) -> tuple[int, dict[str, Any]]:
     port, visibility = share
     if not (port.isascii() and port.isdigit() and 0 < int(port) <= PORT_MAX):
         raise Failed("USAGE", say("ports.no_port", text=port))
@@ -90,7 +90,7 @@ def _time(text: str, now: datetime) -> datetime:
         raise Failed("USAGE", say("ports.no_time", text=text)) from None
 
 
-def _listening(items: Sequence[Mapping[str, Any]], port: int, name: str) -> Mapping[str, Any]:
+def _require_listener(items: Sequence[Mapping[str, Any]], port: int, name: str) -> Mapping[str, Any]:
     item = next((item for item in items if item["port"] == port), None)
     if item is None:
         raise Failed("NOT_FOUND", say("ports.silent", port=port, name=name))

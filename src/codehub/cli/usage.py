@@ -45,10 +45,10 @@ def _describe(command: Any, path: str, write: Callable[[str], str]) -> None:
 
 class _Described(Command):
     def get_help(self, ctx: "Context") -> str:
-        describe(ctx.find_root().command, _widened)
+        describe(ctx.find_root().command, _widen)
         option = self.get_help_option(ctx)
         if option is not None:
-            option.help = _widened(help_texts()["option.help"])
+            option.help = _widen(help_texts()["option.help"])
         text = super().get_help(ctx).replace(_FILLER, "")
         return _PARSERS.sub(lambda match: help_texts()[f"parser.{match[0]}"], text)
 
@@ -79,6 +79,6 @@ class Commands(typer.Typer):
         return super().command(name, **{"cls": PlainCommand, **options})
 
 
-def _widened(text: str) -> str:
+def _widen(text: str) -> str:
     """Return it with a filler behind each letter that takes two columns: the parser counts letters."""
     return "".join(f"{letter}{_FILLER}" if is_wide(letter) else letter for letter in text)

@@ -71,7 +71,7 @@ def details(shown: WorkspaceView, now: datetime | None) -> str:
         "image": None if shown["instance_backend"] == "local-process" else shown["image_ref"],
         "runs as": say("view.backends", runs_as=shown["instance_backend"], storage=shown["storage_backend"]),
         "limits": say("view.limits", **{**resources, "cpus": f"{resources['cpus']:g}"}),
-        "uses": _used(shown["usage"]),
+        "uses": _usage_text(shown["usage"]),
         "sleeps": _lifetime("view.standby_ttl", shown["standby_ttl_seconds"], shown["sleeps_at"], now),
         "archived": _lifetime("view.archive_ttl", shown["archive_ttl_seconds"], None, now),
         "awake until": _promise(shown["awake_until"], now),
@@ -109,7 +109,7 @@ def _lifetime(key: str, ttl_s: int | None, at: str | None, now: datetime | None)
     return say(key, span=span(ttl_s)) + (f", {say('view.that_is', at=ahead(at, now))}" if at else "")
 
 
-def _used(usage: Mapping[str, Any] | None) -> str | None:
+def _usage_text(usage: Mapping[str, Any] | None) -> str | None:
     if usage is None:
         return None
     used = [name for name in ("memory_mb", "cpu", "disk_mb") if usage[name] is not None]

@@ -55,15 +55,15 @@ async def login(pages: Pages, caller: Caller) -> Response:
         return answer
     if not isinstance(outcome, SignedIn):
         return _login(pages, caller, next_path, username, caller.say("login.wrong"), status=401)
-    answer = _go_on(pages, caller, next_path)
+    answer = _leave_login(pages, caller, next_path)
     answer.headers.append("Set-Cookie", session_cookie(pages.parts.base_url, outcome.session))
     answer.headers.append("Set-Cookie", device_cookie(pages.parts.base_url, outcome.device))
     return answer
 
 
-def _go_on(pages: Pages, caller: Caller, path: str) -> Response:
-    """Lead to where they wanted to go. A page does that where it ends at another origin: a browser follows no
-    redirect of a form's there, as our policy lets forms be sent to codehub alone.
+def _leave_login(pages: Pages, caller: Caller, path: str) -> Response:
+    """Send a browser that has signed in to the page it asked for. To another origin a page of ours sends it:
+    no browser follows the redirect of a form there, since our policy lets forms be sent to codehub alone.
     """
     if pages.parts.doors is None or not leads_to_an_origin(path):
         return see_other(path)
@@ -109,7 +109,7 @@ async def redirect_back(_pages: Pages, _caller: Caller) -> Response:
 
 
 async def choose_language(pages: Pages, caller: Caller) -> Response:
-    """Speak another language in this browser from now on; the browser's own, if none is chosen."""
+    """Keep the language that was chosen for this browser; without one the browser's own counts again."""
     language = (await read_form(caller.request)).get("language")
     answer = see_other("/account")
     known_language = language if language in LANGUAGES else None
@@ -153,13 +153,13 @@ async def make_token(pages: Pages, caller: Caller) -> Response:
     lasts = None if body.expires_in_seconds is None else timedelta(seconds=body.expires_in_seconds)
     access = pages.parts.access
     try:
-        token, secret = await access.make_token(caller.person, name=body.name, scope=body.scope, lasts=lasts)
+        _token, secret = await access.make_token(caller.person, name=body.name, scope=body.scope, lasts=lasts)
     except TooManyTokens:
         problem = caller.say("above.tokens", max=access.tokens_max)
         return await _account(pages, caller, status=422, tokens_problem=problem)
     except KeyEnded:
         return see_other("/login")
-    return await _account(pages, caller, status=201, word=secret, made=token.id)
+    return await _account(pages, caller, status=201, secret=secret)
 
 
 async def delete_token(pages: Pages, caller: Caller) -> Response:
@@ -183,8 +183,7 @@ async def _account(pages: Pages, caller: Caller, *, status: int = 200, **values:
         "wrong": frozenset(),
         "message": None,
         "problem": None,
-        "word": None,
-        "made": None,
+        "secret": None,
         "tokens_problem": None,
     } | values
     return pages.render(

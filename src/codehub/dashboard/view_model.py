@@ -21,7 +21,7 @@ from codehub.core.workspace import Workspace, display, holdup
 from codehub.text import Say
 from codehub.web.actions import ROUTES
 from codehub.web.domain_text import message_text, trouble_text, under_way_text, why_text
-from codehub.web.measures import percent, progress_words
+from codehub.web.measures import percent, progress_text
 
 # How long its button keeps a workspace awake; its time to sleep comes after that.
 KEPT_AWAKE_S = 3600
@@ -170,7 +170,7 @@ def make_view(
         progress=progress if is_moving else None,
         moved=None
         if progress is None or not is_moving
-        else progress_words(progress, language, saying=progress.stage not in _PLAIN),
+        else progress_text(progress, language, saying=progress.stage not in _PLAIN),
         sleeps_at=sleeps_at(row),
         archives_at=archives_at(row),
         could_sleep_at=_could_sleep_at(row, now),

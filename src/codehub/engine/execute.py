@@ -38,7 +38,7 @@ from codehub.ports.store import StoreUnavailable
 log = structlog.get_logger()
 
 # Asked of the database: its time, if the row still carries this operation's id.
-Holds = Callable[[UUID, UUID], Awaitable[datetime | None]]
+OperationTime = Callable[[UUID, UUID], Awaitable[datetime | None]]
 
 _LAST_LINES, _LAST_LINES_BYTES_MAX, _LAST_LINES_S_MAX = 12, 1_500, 5.0
 _FILLS = frozenset({Step.PROVISION, Step.RESTORE, Step.START})
@@ -51,9 +51,9 @@ class Superseded(Exception):
 
 
 class Executor:
-    def __init__(self, backends: Backends, holds: Holds) -> None:
+    def __init__(self, backends: Backends, operation_time: OperationTime) -> None:
         self._backends = backends
-        self._holds = holds
+        self._operation_time = operation_time
 
     async def run(
         self, workspace: Workspace, act: Act, volume: Volume | None, since: datetime, report: Report
@@ -101,10 +101,10 @@ class Executor:
                     output = (output + part)[-_LAST_LINES_BYTES_MAX:]
         except (BackendUnreachable, ActionFailed, TimeoutError) as error:
             log.info("last_lines_unknown", workspace_id=str(workspace.id), reason=str(error))
-        return readable(output)
+        return readable_text(output)
 
     async def _require(self, workspace_id: UUID, op_id: UUID) -> None:
-        if await self._holds(workspace_id, op_id) is None:
+        if await self._operation_time(workspace_id, op_id) is None:
             raise Superseded
 
     def _adapters(self, spec: Spec) -> tuple[InstanceController, StorageProvider]:
@@ -215,7 +215,7 @@ class Executor:
         all that are there, though a clock was set back since.
         """
         archives = await storage.list_archives_of(workspace_id)
-        at = await self._holds(workspace_id, op_id)
+        at = await self._operation_time(workspace_id, op_id)
         if at is None:
             return None
         return max([at, *(each.committed_at + _TICK for each in archives if each.committed_at is not None)])
@@ -298,13 +298,13 @@ async def _adopt(storage: StorageProvider, home: Home, known: HomeCtx) -> Done:
     return Done(volume_id=volume_id, restore_marker=known.restore_marker)
 
 
-def readable(output: bytes) -> str:
-    """Return what a program said as words that command no terminal and
-    no page: lines stay, other control characters don't.
+def readable_text(output: bytes) -> str:
+    """Return a program's output without control characters, which a terminal or a page might obey. Lines
+    stay.
     """
     text = output.decode("utf-8", "replace")
-    shown = (each if each.isprintable() or each == "\n" else " " for each in text.replace("\r\n", "\n"))
-    return "".join(shown).strip()
+    characters = (c if c.isprintable() or c == "\n" else " " for c in text.replace("\r\n", "\n"))
+    return "".join(characters).strip()
 
 
 def _accepted_at(spec: Spec) -> datetime | None:

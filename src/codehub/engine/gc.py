@@ -96,7 +96,7 @@ class GarbageCollector:
                 for workspace_id in await instances.list_all():
                     yield backend, BackendItem(Thing.INSTANCE, workspace_id, None)
             except (ActionFailed, BackendUnreachable) as error:
-                unreachable.append(_unseen(backend, error))
+                unreachable.append(_backend_failure(backend, error))
         for home, storage in self._backends.storage.items():
             try:
                 for workspace_id, volume in (await storage.list_volumes()).items():
@@ -119,7 +119,7 @@ class GarbageCollector:
                         ),
                     )
             except (ActionFailed, BackendUnreachable) as error:
-                unreachable.append(_unseen(home, error))
+                unreachable.append(_backend_failure(home, error))
 
     async def _read_closer(
         self,
@@ -140,7 +140,7 @@ class GarbageCollector:
             try:
                 read = await self._archives_of(backend, workspace_id)
             except (ActionFailed, BackendUnreachable) as error:
-                unreachable.append(_unseen(backend, error))
+                unreachable.append(_backend_failure(backend, error))
             else:
                 closer |= dict.fromkeys(read, backend)
         return closer
@@ -283,7 +283,7 @@ class GarbageCollector:
                 log.warning("leftovers_not_removed", reason=str(error))
 
 
-def _unseen(backend: Backend, error: ActionFailed | BackendUnreachable) -> Message:
+def _backend_failure(backend: Backend, error: ActionFailed | BackendUnreachable) -> Message:
     return Message(Code.OF_BACKEND, {"backend": str(backend), "message": error.message})
 
 

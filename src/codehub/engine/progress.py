@@ -69,7 +69,7 @@ class ProgressBoard:
         changed = {
             workspace_id: (
                 self._meters[workspace_id].op_id,
-                self._measured(self._meters[workspace_id], amount),
+                self._calculate(self._meters[workspace_id], amount),
             )
             for workspace_id, amount in amounts.items()
             if self._written.get(workspace_id) != amount
@@ -79,6 +79,6 @@ class ProgressBoard:
             await self._store.write_progress(changed, frozenset(ended))
             self._written = amounts
 
-    def _measured(self, meter: ProgressMeter, amount: Amount) -> Progress:
+    def _calculate(self, meter: ProgressMeter, amount: Amount) -> Progress:
         elapsed_s = self._clock.monotonic() - meter.stage_began
         return calculate_progress(amount.stage, amount.done, amount.total, elapsed_s=elapsed_s)

@@ -132,8 +132,8 @@ class AccessStore(Protocol):
         token_sha256: bytes,
         scope: Scope,
         lasts: timedelta | None,
-        most: int,
-        asked_by: bytes,
+        tokens_max: int,
+        key_sha256: bytes,
     ) -> Token:
         """Store a token, or raise TooManyTokens if its user has so many that have not expired, however many
         ask at once.
@@ -160,8 +160,8 @@ class AccessStore(Protocol):
     async def end_keys(self, user_id: UUID) -> None:
         """End every session and token of this user. Raises UnknownUser."""
 
-    async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
-        """Return whom these sessions and tokens let in, those of them that still do."""
+    async def users_by_keys(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
+        """Return the user of each of these sessions and tokens that still lets somebody in."""
 
     async def device_signing_key(self) -> SigningKey:
         """Return the key that signs device cookies, the same for all processes, and the time."""
@@ -173,8 +173,8 @@ class AccessStore(Protocol):
         Counted before the password is looked at, so that a hundred tries at once are a hundred tries.
         """
 
-    async def forgive(self, keys: Sequence[str]) -> None:
+    async def clear_failures(self, keys: Sequence[str]) -> None:
         """Forget the failures of these keys."""
 
-    async def take_back(self, keys: Sequence[str]) -> None:
+    async def uncount_try(self, keys: Sequence[str]) -> None:
         """Count one try less for each of these keys: that one was no failure. Earlier ones stay."""

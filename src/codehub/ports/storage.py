@@ -23,7 +23,7 @@ class Home:
     workspace_id: UUID
     home_store_key: str
     size_mb: int | None = None
-    """How large a new volume is made, where volumes have a size. None: as large as nobody asked for."""
+    """How large a new volume is made, where volumes have a size. None: the default size."""
 
 
 @dataclass(frozen=True, slots=True)

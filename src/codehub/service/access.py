@@ -187,8 +187,10 @@ class AccessService:
 
     async def _forgive(self, throttles: Mapping[str, Throttle]) -> None:
         """Forget this account's failures. Failures of other accounts from the same address stay."""
-        await self._store.forgive([key for key, throttle in throttles.items() if throttle.is_one_accounts])
-        await self._store.take_back(
+        await self._store.clear_failures(
+            [key for key, throttle in throttles.items() if throttle.is_one_accounts]
+        )
+        await self._store.uncount_try(
             [key for key, throttle in throttles.items() if not throttle.is_one_accounts]
         )
 
@@ -209,8 +211,8 @@ class AccessService:
             token_sha256=sha256(secret),
             scope=scope,
             lasts=lasts,
-            most=self.tokens_max,
-            asked_by=person.key_sha256,
+            tokens_max=self.tokens_max,
+            key_sha256=person.key_sha256,
         )
         return token, secret
 
@@ -260,9 +262,9 @@ class AccessService:
         await self._store.end_keys(user_id)
         await self._hints.send({user_id})
 
-    async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
+    async def users_by_keys(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
         """Return whom these keys still let in, by their hashes."""
-        return await self._store.let_in(keys)
+        return await self._store.users_by_keys(keys)
 
     async def user_named(self, username: str) -> User | None:
         credentials = await self._store.credentials(username)

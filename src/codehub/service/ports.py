@@ -103,7 +103,7 @@ class PortService:
     async def _processes(self, row: Workspace) -> Mapping[int, str]:
         """Return what listens. Raises RelayRefused or BackendUnreachable."""
         try:
-            return {listener.port: listener.process or UNTOLD for listener in await self._listening(row)}
+            return {listener.port: listener.process or UNTOLD for listener in await self._look(row)}
         except NotRunning:
             return {}
         except RelayRefused:
@@ -111,7 +111,7 @@ class PortService:
         except ActionFailed as failed:
             raise BackendUnreachable(failed.message) from failed
 
-    async def _listening(self, row: Workspace) -> Sequence[Listener]:
+    async def _look(self, row: Workspace) -> Sequence[Listener]:
         """Look, or wait for whoever looks; what was seen a moment ago is still true enough."""
         access = self._accesses.get(row.spec.instance_backend)
         if access is None:

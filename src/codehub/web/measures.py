@@ -70,7 +70,7 @@ def percent(progress: Progress) -> int | None:
     return min(_PERCENT_MAX, progress.done_bytes * _PERCENT_MAX // progress.total_bytes)
 
 
-def progress_words(progress: Progress, language: str, *, saying: bool = True) -> str:
+def progress_text(progress: Progress, language: str, *, saying: bool = True) -> str:
     """Return how far, how fast and how long still, as far as each is known. `saying`: what is done, too."""
     texts = section(language, _SECTION)
     parts = [texts[f"stage.{progress.stage}"]] if saying else []

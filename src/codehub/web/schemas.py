@@ -1,6 +1,4 @@
-"""What may come in, checked, whichever face it comes to: the
-shapes of wire.md's requests. Unknown fields are refused.
-"""
+"""The bodies of requests (wire.md), checked, for the API and the dashboard. Unknown fields are refused."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -19,11 +17,11 @@ _INT32_MAX = 2_147_483_647
 # Unicode's Bidi_Control: what follows one is shown in another order
 # than it is stored in, and a name can pass for another.
 _BIDI = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-_UNSEEN = rf"\x80-\x9f{_BIDI}"
-_OF_ONE_LINE = rf"\x00-\x1f\x7f\u2028\u2029{_UNSEEN}"
+_INVISIBLE = rf"\x80-\x9f{_BIDI}"
+_NOT_ON_A_LINE = rf"\x00-\x1f\x7f\u2028\u2029{_INVISIBLE}"
 
 
-def _storable(text: str) -> str:
+def _check_storable(text: str) -> str:
     if "\0" in text:
         raise PydanticCustomError("nul", "NUL")
     try:
@@ -37,29 +35,29 @@ def _control_character(character: str) -> PydanticCustomError:
     return PydanticCustomError("control", "control character", {"character": f"U+{ord(character):04X}"})
 
 
-def _shown_as_it_is(text: str) -> str:
-    match = re.search(f"[{_UNSEEN}]", text)
+def _check_visible(text: str) -> str:
+    match = re.search(f"[{_INVISIBLE}]", text)
     if match:
         raise _control_character(match[0])
-    return _storable(text)
+    return _check_storable(text)
 
 
-def _one_line(text: str) -> str:
-    match = re.search(f"[{_OF_ONE_LINE}]", text)
+def _check_line(text: str) -> str:
+    match = re.search(f"[{_NOT_ON_A_LINE}]", text)
     if match:
         raise _control_character(match[0])
     if not text.strip():
         raise PydanticCustomError("empty", "empty")
-    return _storable(text)
+    return _check_storable(text)
 
 
-def _person_s_name(text: str) -> str:
+def _check_username(text: str) -> str:
     if not is_username(text):
         raise PydanticCustomError("reserved", "reserved")
     return text
 
 
-def _whole(value: object) -> object:
+def _check_whole(value: object) -> object:
     """Take a whole number however JSON writes it, and nothing that merely looks like one."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -69,31 +67,33 @@ def _whole(value: object) -> object:
 
 
 def _schema_pattern(pattern: str) -> Any:
-    """A pattern for the document alone: the validator beside it gives the better words."""
+    """Return a pattern for the OpenAPI document alone: the validator beside it gives the better message."""
     return {"pattern": pattern}
 
 
 _NO_NUL = _schema_pattern(r"^[^\x00]*$")
-_LINE = _schema_pattern(rf"^[^{_OF_ONE_LINE}]*[^{_OF_ONE_LINE}\s][^{_OF_ONE_LINE}]*$")
-_ABOUT = _schema_pattern(rf"^[^\x00{_UNSEEN}]*$")
+_LINE = _schema_pattern(rf"^[^{_NOT_ON_A_LINE}]*[^{_NOT_ON_A_LINE}\s][^{_NOT_ON_A_LINE}]*$")
+_ABOUT = _schema_pattern(rf"^[^\x00{_INVISIBLE}]*$")
 _NAME_OF_PERSON = _schema_pattern(rf"^(?!([Mm][Ee]|[Aa][Ll][Ll])$){USERNAME}$")
-Text = Annotated[str, Field(max_length=10_000, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
-About = Annotated[str, Field(max_length=10_000, json_schema_extra=_ABOUT), AfterValidator(_shown_as_it_is)]
+Text = Annotated[str, Field(max_length=10_000, json_schema_extra=_NO_NUL), AfterValidator(_check_storable)]
+About = Annotated[str, Field(max_length=10_000, json_schema_extra=_ABOUT), AfterValidator(_check_visible)]
 """It stands on one line beside others' in lists."""
-Name = Annotated[str, Field(min_length=1, max_length=255, json_schema_extra=_LINE), AfterValidator(_one_line)]
-Query = Annotated[str, Field(max_length=255, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
+Name = Annotated[
+    str, Field(min_length=1, max_length=255, json_schema_extra=_LINE), AfterValidator(_check_line)
+]
+Query = Annotated[str, Field(max_length=255, json_schema_extra=_NO_NUL), AfterValidator(_check_storable)]
 Username = Annotated[
     str,
     Field(pattern=rf"^{USERNAME}$", max_length=64, json_schema_extra=_NAME_OF_PERSON),
-    AfterValidator(_person_s_name),
+    AfterValidator(_check_username),
 ]
 Password = Annotated[
     str,
     Field(min_length=PASSWORD_LENGTH_MIN, max_length=PASSWORD_LENGTH_MAX, json_schema_extra=_NO_NUL),
-    AfterValidator(_storable),
+    AfterValidator(_check_storable),
 ]
 ImageRef = Annotated[str, Field(pattern=IMAGE_REF, min_length=1, max_length=IMAGE_REF_LENGTH_MAX)]
-Whole = BeforeValidator(_whole)
+Whole = BeforeValidator(_check_whole)
 StandbyTtl = Annotated[int, Field(ge=10, le=_INT32_MAX), Whole] | None
 ArchiveTtl = Annotated[int, Field(ge=0, le=_INT32_MAX), Whole] | None
 
@@ -107,7 +107,7 @@ class Body(BaseModel):
 
 
 class NoBody(Body):
-    """Of a call that has nothing to be told: nothing, or an object without fields."""
+    """The body of a call that takes none: nothing, or an object without fields."""
 
 
 class LoginBody(Body):
@@ -163,7 +163,7 @@ class WorkspaceBody(Body):
 class WorkspacePatch(Body):
     """Absent: it stays. `description`, `memo` and the times to live can be set to null."""
 
-    # A factory, so that the document shows no default: what is absent is not looked at.
+    # Factories, so that the document shows no defaults: an absent field is not read.
     name: Name = Field(default_factory=str)
     description: About | None = Field(default_factory=_nothing)
     memo: Text | None = Field(default_factory=_nothing)
@@ -188,7 +188,7 @@ def _one_at_most(schema: dict[str, Any]) -> None:
 
 
 class RecoverBody(Body):
-    """One of these at most: each is another way to go on."""
+    """One of these fields at most: each is another way to go on."""
 
     model_config = ConfigDict(json_schema_extra=_one_at_most)
 

@@ -16,7 +16,7 @@ async def test_a_key_that_has_ended_makes_no_token(access: AccessStore) -> None:
     user_id, other = await add_user(access), await add_user(access, "bob")
     ended, others = await open_session(access, user_id), await open_session(access, other)
     await access.end_keys(user_id)
-    for asked_by in (ended, others, new_key()):
+    for key_sha256 in (ended, others, new_key()):
         with pytest.raises(KeyEnded):
             await access.add_token(
                 uuid4(),
@@ -25,8 +25,8 @@ async def test_a_key_that_has_ended_makes_no_token(access: AccessStore) -> None:
                 token_sha256=new_key(),
                 scope=Scope.READ,
                 lasts=None,
-                most=100,
-                asked_by=asked_by,
+                tokens_max=100,
+                key_sha256=key_sha256,
             )
     assert await access.keys(user_id) == []
 
@@ -37,7 +37,7 @@ async def test_a_token_that_is_made_while_the_keys_end_ends_with_them(access: Ac
     for _ in range(20):
         session = await open_session(access, user_id)
 
-        async def make(asked_by: bytes = session) -> None:
+        async def make(key_sha256: bytes = session) -> None:
             with suppress(KeyEnded):
                 await access.add_token(
                     uuid4(),
@@ -46,8 +46,8 @@ async def test_a_token_that_is_made_while_the_keys_end_ends_with_them(access: Ac
                     token_sha256=new_key(),
                     scope=Scope.READ,
                     lasts=None,
-                    most=100,
-                    asked_by=asked_by,
+                    tokens_max=100,
+                    key_sha256=key_sha256,
                 )
 
         await asyncio.gather(make(), access.end_keys(user_id), make())
@@ -57,15 +57,15 @@ async def test_a_token_that_is_made_while_the_keys_end_ends_with_them(access: Ac
 async def test_keys_are_what_lets_somebody_in_now(access: AccessStore) -> None:
     user_id, other = await add_user(access), await add_user(access, "bob")
     session = await open_session(access, user_id)
-    token_id, token = await make_token(access, user_id, LASTS, asked_by=session)
-    await make_token(access, user_id, timedelta(0), asked_by=session)
+    token_id, token = await make_token(access, user_id, LASTS, key_sha256=session)
+    await make_token(access, user_id, timedelta(0), key_sha256=session)
     others = await open_session(access, other)
     first, second = await access.keys(user_id)
     assert (first.kind, first.name, first.scope, second.kind) == ("session", None, Scope.WRITE, "token")
     assert (second.id, second.name, second.scope, second.last_used_at) == (token_id, "ci", Scope.READ, None)
     assert first.expires_at is not None
     assert session.hex() not in first.id.hex
-    users = await access.let_in([session, token, others, new_key()])
+    users = await access.users_by_keys([session, token, others, new_key()])
     assert {key: user.id for key, user in users.items()} == {
         session: user_id,
         token: user_id,
@@ -73,7 +73,7 @@ async def test_keys_are_what_lets_somebody_in_now(access: AccessStore) -> None:
     }
     await access.end_keys(user_id)
     assert await access.keys(user_id) == []
-    assert set(await access.let_in([session, token, others])) == {others}
+    assert set(await access.users_by_keys([session, token, others])) == {others}
     for asked in (access.keys, access.end_keys):
         with pytest.raises(UnknownUser):
             await asked(uuid4())
@@ -84,7 +84,7 @@ async def test_the_last_use_of_a_key_is_true_to_a_minute_and_no_write_per_use(
 ) -> None:
     user_id = await add_user(access)
     session = await open_session(access, user_id)
-    token = (await make_token(access, user_id, asked_by=session))[1]
+    token = (await make_token(access, user_id, key_sha256=session))[1]
 
     async def used() -> dict[str, datetime | None]:
         assert await access.use_token(token) is not None

@@ -22,7 +22,7 @@ async def test_tries_beyond_the_free_ones_have_to_wait(access: AccessStore, age:
     assert [await access.count_try(throttles) for _ in range(2)] == [0.0, 0.0]
     await age(A_MINUTE_LESS)
     assert 0 < await access.count_try(throttles) <= 60 + 1
-    await access.forgive(list(throttles))
+    await access.clear_failures(list(throttles))
     assert await access.count_try(throttles) == 0.0
 
 
@@ -30,9 +30,9 @@ async def test_a_try_that_is_taken_back_was_none_and_earlier_ones_stay(access: A
     throttles = {f"address {uuid4()}": TWICE}
     for _ in range(4):
         assert await access.count_try(throttles) == 0.0
-        await access.take_back(list(throttles))
+        await access.uncount_try(list(throttles))
     assert [await access.count_try(throttles) for _ in range(2)] == [0.0, 0.0]
-    await access.take_back(list(throttles))
+    await access.uncount_try(list(throttles))
     assert await access.count_try(throttles) == 0.0
     await age(A_MINUTE_LESS)
     assert await access.count_try(throttles) > 0

@@ -2,15 +2,12 @@
 files are there, adopted through the API, and gone on with.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import httpx
-import pytest
-from tests.support.docker import DOCKER, Docker, TestEngine
-from tests.support.hands import arrives, running_on, signed_in
+from tests.support.docker import DOCKER, TestEngine
+from tests.support.hands import arrives, signed_in
 from tests.support.patience import block_until
 from tests.support.program import Running
 
@@ -18,17 +15,6 @@ from codehub.adapters.docker.containers import VOLUME
 from codehub.adapters.docker.volumes import home_name, seal_name
 
 pytestmark = DOCKER
-
-
-@pytest.fixture
-async def engine(docker: Docker) -> TestEngine:
-    return await docker()
-
-
-@pytest.fixture
-def server(engine: TestEngine, tmp_path: Path) -> Iterator[Running]:
-    with running_on(engine, tmp_path / "data", idle_period_seconds="1") as started:
-        yield started
 
 
 def test_a_home_whose_seal_was_removed_is_told_to_be_there_and_adopted(

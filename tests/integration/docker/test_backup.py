@@ -8,8 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 import httpx
-import pytest
-from tests.support.docker import DOCKER, Docker, TestEngine
+from tests.support.docker import DOCKER, TestEngine
 from tests.support.hands import ON_DOCKER, PASSWORD, arrives, signed_in
 from tests.support.patience import block_until
 from tests.support.program import codehub, running
@@ -19,11 +18,6 @@ from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.objectstore.store import MARK
 
 pytestmark = [DOCKER, S3]
-
-
-@pytest.fixture
-async def engine(docker: Docker) -> TestEngine:
-    return await docker()
 
 
 async def test_volumes_and_a_bucket_come_back_as_a_whole_on_an_engine_that_holds_nothing(

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.support.docker import BASE, CODE_SERVER, DOCKER, LIGHT, NO_CODE_SERVER, Docker, TestEngine
+from tests.support.docker import BASE, CODE_SERVER, DOCKER, LIGHT, NO_CODE_SERVER, TestEngine
 from tests.support.installation import BY, Installation, installed
 from tests.support.redis import REDIS, running_redis
 from tests.support.s3 import S3, running_s3, set_environment
@@ -31,11 +31,6 @@ pytestmark = [DOCKER, S3, REDIS]
 
 
 Start = Callable[..., AbstractAsyncContextManager[Installation]]
-
-
-@pytest.fixture
-async def engine(docker: Docker) -> TestEngine:
-    return await docker()
 
 
 @pytest.fixture

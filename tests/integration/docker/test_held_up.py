@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.support.docker import BASE, DOCKER, LIGHT, Docker, TestEngine
+from tests.support.docker import BASE, DOCKER, LIGHT, TestEngine
 from tests.support.installation import BY, Installation, installed
 from tests.support.patience import until
 from tests.support.ports import free_port
@@ -24,11 +24,6 @@ from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace, h
 from codehub.ports.store import Ruled
 
 pytestmark = DOCKER
-
-
-@pytest.fixture
-async def engine(docker: Docker) -> TestEngine:
-    return await docker()
 
 
 @pytest.fixture

@@ -3,32 +3,19 @@ prune` may do: everybody is told, and one command makes it good.
 """
 
 import json
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
-from tests.support.docker import DOCKER, Docker, TestEngine
-from tests.support.hands import arrives, running_on, signed_in
+from tests.support.docker import DOCKER, TestEngine
+from tests.support.hands import arrives, signed_in
 from tests.support.patience import block_until
 from tests.support.program import Running, codehub
 
 from codehub.adapters.objectstore.store import MARK
 
 pytestmark = DOCKER
-
-
-@pytest.fixture
-async def engine(docker: Docker) -> TestEngine:
-    return await docker()
-
-
-@pytest.fixture
-def server(engine: TestEngine, tmp_path: Path) -> Iterator[Running]:
-    with running_on(engine, tmp_path / "data", idle_period_seconds="1") as started:
-        yield started
 
 
 def test_a_mark_that_was_pruned_is_told_by_all_lights_and_made_again_by_a_command(

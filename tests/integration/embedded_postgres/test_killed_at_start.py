@@ -14,7 +14,7 @@ from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemR
 from codehub.app.control import control
 from codehub.app.database import database, stores
 from codehub.app.database_wait import until_reachable
-from codehub.app.platform import open_platform
+from codehub.app.open_platform import open_platform
 from codehub.engine.system import System
 from codehub.ports.store import StoreUnavailable
 from codehub.settings import load_settings

@@ -5,6 +5,7 @@ up where waiting can help, and then given up by a wish; an error where it can't.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -282,7 +283,7 @@ def test_a_lost_node_shows_in_every_place_with_what_an_operator_does_then(site: 
     with site.cluster.without("kubelet"):
         assert site.client.post(f"{path_of(stops)}:stop").is_success
         for each in (runs, stops):
-            block_until(lambda each=each: shows(site, each, taint), seconds=180)  # type: ignore[misc]
+            block_until(partial(shows, site, each, taint), seconds=180)
             power_off(site.cluster, site.pod(each))
             faces = faces_of(site.server, site.client, each)
             assert unsaid(faces, f"Its node {NODE} does not answer", taint) == {}

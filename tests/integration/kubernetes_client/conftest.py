@@ -5,11 +5,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.integration.kubernetes_client.test_contents import LABELS, version_of
+from tests.integration.kubernetes_client.watch_server import SILENCE_S, Server
 from tests.support.kubernetes_api import Authority, HostileApi
 
 from codehub.adapters.kubernetes.access import Access
 from codehub.adapters.kubernetes.client import KubernetesClient
+from codehub.adapters.kubernetes.kinds import PODS
 from codehub.adapters.kubernetes.kubeconfig import ClusterSettings
+from codehub.adapters.kubernetes.watch_cache import WatchCache
 from codehub.adapters.system.machine import SystemClock
 
 
@@ -63,3 +67,20 @@ async def client(
     client = KubernetesClient(Access(settings, clock=clock), namespace="spaces", clock=clock)
     yield client
     await client.close()
+
+
+@pytest.fixture
+def server(api: HostileApi) -> Server:
+    return Server(api)
+
+
+@pytest.fixture
+async def cache(
+    server: Server,  # noqa: ARG001  # it is what answers
+    client: KubernetesClient,
+    clock: ShortClock,
+) -> AsyncIterator[WatchCache[int]]:
+    cache = WatchCache(client, PODS, labels=LABELS, project=version_of, clock=clock, silence_s_max=SILENCE_S)
+    cache.open()
+    yield cache
+    await cache.close()

@@ -43,7 +43,7 @@ class Running:
         workspace_id = SystemIdentity().new_id()
         name = pod_name(workspace_id)
         self.pods[name] = Pod(
-            name, name, INSTANCE, None, workspace_id, {}, "Running", has_container=True, node="node-1"
+            name, name, INSTANCE, None, workspace_id, {}, "Running", has_running_container=True, node="node-1"
         )
         return Home(workspace_id, "key")
 

@@ -3,192 +3,26 @@ what it says is current, or it says that it can't look.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 from itertools import count
-from typing import Any
 
 import pytest
 from tests.integration.kubernetes_client.conftest import ShortClock
 from tests.integration.kubernetes_client.test_contents import LABELS, event, pod, version_of
-from tests.support.kubernetes_api import Conversation, Handler, HostileApi
+from tests.integration.kubernetes_client.watch_server import (
+    SILENCE_S,
+    Server,
+    bookmark,
+    expired,
+    objects_become,
+)
+from tests.support.kubernetes_api import Conversation
 from tests.support.patience import until
 
 from codehub.adapters.kubernetes.client import KubernetesClient
-from codehub.adapters.kubernetes.contents import INITIAL_EVENTS_END
 from codehub.adapters.kubernetes.kinds import PODS
 from codehub.adapters.kubernetes.watch_cache import WatchCache
 from codehub.adapters.system.machine import SystemClock
 from codehub.ports.backends import BackendUnreachable
-
-Json = Any
-SILENCE_S = 2.0
-
-
-def bookmark(version: int, **annotations: str) -> Json:
-    return {
-        "type": "BOOKMARK",
-        "object": {"metadata": {"resourceVersion": str(version), "annotations": annotations}},
-    }
-
-
-def expired(code: int = 410) -> Json:
-    status = {"kind": "Status", "code": code, "reason": "Expired", "message": "too old resource version"}
-    return {"type": "ERROR", "object": status}
-
-
-class Server:
-    """What a test makes an API server say: each watch and each list is a queue of what to do next."""
-
-    def __init__(self, api: HostileApi) -> None:
-        self.api = api
-        self.version = 10
-        self.items: list[Json] = [pod("a", 3), pod("b", 5)]
-        self.has_watch_list = True
-        self.open: list[Conversation] = []
-        self.before_answer: Handler | None = None
-        api.handlers = [self.talk]
-
-    async def talk(self, talk: Conversation) -> None:
-        query = talk.request.query
-        if self.before_answer is not None:
-            await self.before_answer(talk)
-        elif query.get("watch") != "true":
-            talk.answer({"metadata": {"resourceVersion": str(self.version)}, "items": self.items})
-        elif "sendInitialEvents" in query and not self.has_watch_list:
-            talk.refuse(422, "Invalid", "sendInitialEvents is forbidden for watch")
-        else:
-            talk.begin_stream()
-            if "sendInitialEvents" in query:
-                talk.send(*({"type": "ADDED", "object": item} for item in self.items))
-                talk.send(bookmark(self.version, **{INITIAL_EVENTS_END: "true"}))
-            self.open.append(talk)
-            await talk.reader.read()
-
-    def kinds(self) -> list[str]:
-        """Return what was asked: a list that streams, a watch
-        from a version, a list, or a look at the version.
-        """
-        return [_kind(request.query) for request in self.api.requests]
-
-
-def _kind(query: Json) -> str:
-    if "sendInitialEvents" in query:
-        return "stream"
-    if "watch" in query:
-        return f"watch {query['resourceVersion']}"
-    return "look" if query["limit"] == "1" else "list"
-
-
-@pytest.fixture
-def server(api: HostileApi) -> Server:
-    return Server(api)
-
-
-@pytest.fixture
-async def cache(
-    server: Server,  # noqa: ARG001  # it is what answers
-    client: KubernetesClient,
-    clock: ShortClock,
-) -> AsyncIterator[WatchCache[int]]:
-    cache = WatchCache(client, PODS, labels=LABELS, project=version_of, clock=clock, silence_s_max=SILENCE_S)
-    cache.open()
-    yield cache
-    await cache.close()
-
-
-async def objects_become(cache: WatchCache[int], expected: dict[str, int]) -> None:
-    async def hold() -> bool:
-        try:
-            return await cache.objects() == expected
-        except BackendUnreachable:
-            return False
-
-    await until(hold)
-
-
-async def test_a_list_streams_in_and_events_follow(server: Server, cache: WatchCache[int]) -> None:
-    assert await cache.objects() == {"a": 3, "b": 5}
-    async with cache.changes() as changes:
-        server.open[0].send(event("ADDED", "c", 11), event("DELETED", "a", 12))
-        names: set[str] = set()
-        while names != {"a", "c"}:
-            names |= await anext(changes)
-    assert await cache.objects() == {"b": 5, "c": 11}
-    assert await cache.find("c") == 11
-    assert await cache.find("a") is None
-    assert server.kinds() == ["stream"]
-    assert server.api.requests[0].query["labelSelector"] == "app=a"
-
-
-async def test_a_server_without_streamed_lists_is_listed_and_watched(
-    server: Server, cache: WatchCache[int]
-) -> None:
-    server.has_watch_list = False
-    assert await cache.objects() == {"a": 3, "b": 5}
-    assert server.kinds() == ["stream", "list", "watch 10"]
-
-
-async def test_a_server_that_never_completes_a_streamed_list_is_listed(
-    server: Server, cache: WatchCache[int]
-) -> None:
-    async def ignore_it(talk: Conversation) -> None:
-        if "sendInitialEvents" not in talk.request.query:
-            server.before_answer = None
-            await server.talk(talk)
-            return
-        talk.begin_stream()
-        talk.send({"type": "ADDED", "object": pod("a", 3)})
-        await talk.reader.read()
-
-    server.before_answer = ignore_it
-    assert await cache.objects() == {"a": 3, "b": 5}
-    assert server.kinds() == ["stream", "list", "watch 10"]
-
-
-async def test_a_streamed_list_that_did_not_complete_once_is_asked_for_again(
-    server: Server, cache: WatchCache[int]
-) -> None:
-    async def stall(talk: Conversation) -> None:
-        server.before_answer = None
-        talk.begin_stream()
-        await talk.reader.read()
-
-    server.before_answer = stall
-    assert await cache.objects() == {"a": 3, "b": 5}
-    assert server.kinds() == ["stream", "list", "watch 10"]
-    server.open[0].send(expired())
-    await until(lambda: len(server.open) == 2)
-    assert await cache.objects() == {"a": 3, "b": 5}
-    assert server.kinds()[3:] == ["stream"]
-
-
-async def test_a_doubt_while_the_first_list_streams_in_is_no_word_against_streams(
-    server: Server, cache: WatchCache[int]
-) -> None:
-    async def stall(talk: Conversation) -> None:
-        server.before_answer = None
-        talk.begin_stream()
-        server.open.append(talk)
-        await talk.reader.read()
-
-    server.before_answer = stall
-    await until(lambda: server.open)
-    cache.learn(pod("c", 0))  # older than anything that a watch has told
-    assert await cache.objects() == {"a": 3, "b": 5}
-    assert server.kinds() == ["stream", "stream"]
-
-
-async def test_half_a_list_is_no_list(server: Server, cache: WatchCache[int]) -> None:
-    async def cut_halfway(talk: Conversation) -> None:
-        talk.begin_stream()
-        talk.send({"type": "ADDED", "object": pod("a", 3)})
-        await talk.writer.drain()
-        server.before_answer = None
-        talk.cut()
-
-    server.before_answer = cut_halfway
-    assert await cache.objects() == {"a": 3, "b": 5}
-    assert server.kinds() == ["stream", "stream"]
 
 
 async def test_a_cut_line_is_taken_up_where_it_was(server: Server, cache: WatchCache[int]) -> None:

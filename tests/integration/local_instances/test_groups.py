@@ -33,7 +33,7 @@ def test_what_is_not_set_is_most_of_this_machine() -> None:
 
 def test_every_start_binds_the_parent_that_all_are_in(unified: Path) -> None:
     parent = unified / "codehub"
-    limits = Limits(dict.fromkeys(("memory", "cpu", "pids"), parent), unified=True, most=MOST)
+    limits = Limits(dict.fromkeys(("memory", "cpu", "pids"), parent), is_unified=True, totals=MOST)
     limits.prepare(ONE, Resources(memory_mb=100, cpus=1.0, pids=50))
     assert (parent / "memory.max").read_text() == str(512 << 20)
     assert (parent / "pids.max").read_text() == "300"
@@ -68,9 +68,9 @@ async def test_a_workspace_of_this_machine_is_in_the_group_that_is_bound(sandbox
     if "memory" in launcher.limits.missing:
         assert any("no limit on memory" in warning for warning in sandboxed.instances.warnings)
         return
-    limits = Limits(launcher.limits.parents, launcher.limits.unified, MOST)
+    limits = Limits(launcher.limits.parents, launcher.limits.is_unified, MOST)
     object.__setattr__(launcher, "limits", limits)
     await sandboxed.run()
-    file = "memory.max" if limits.unified else "memory.limit_in_bytes"
+    file = "memory.max" if limits.is_unified else "memory.limit_in_bytes"
     assert (limits.parents["memory"] / file).read_text().strip() == str(512 << 20)
     assert (limits.parents["pids"] / "pids.max").read_text().strip() == "300"

@@ -35,7 +35,7 @@ async def test_a_workspace_has_no_more_processes_than_it_was_given(sandboxed: Lo
 async def test_without_control_groups_the_number_of_its_users_processes_is_limited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    none = limits.Limits({}, unified=False)
+    none = limits.Limits({}, is_unified=False)
     monkeypatch.setattr("codehub.adapters.local.instances.find_limits", lambda *_: none)
     async with local_world() as world:
         if any("ISOLATED" in warning for warning in world.instances.warnings) and os.geteuid() != 0:
@@ -44,7 +44,7 @@ async def test_without_control_groups_the_number_of_its_users_processes_is_limit
 
 
 async def test_what_is_not_limited_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    none = limits.Limits({}, unified=False)
+    none = limits.Limits({}, is_unified=False)
     monkeypatch.setattr("codehub.adapters.local.instances.find_limits", lambda *_: none)
     async with local_world() as world:
         assert any("no limit on memory, cpu" in warning for warning in world.instances.warnings)

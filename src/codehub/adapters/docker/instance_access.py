@@ -33,24 +33,24 @@ class DockerInstanceAccess:
 
     @asynccontextmanager
     async def exec(self, workspace_id: UUID, command: Command) -> AsyncIterator[CommandSession]:
-        container = await self._running(workspace_id)
+        container = await self._require_running(workspace_id)
         async with exec_session(self._engine, container.id, command) as session:
             yield session
 
     @asynccontextmanager
     async def relay(self, workspace_id: UUID, port: int) -> AsyncIterator[ByteStream]:
-        container = await self._running(workspace_id)
+        container = await self._require_running(workspace_id)
         if port == container.ide_port:
             raise NothingListens(port)
         async with self._relays.relay(workspace_id, container.id, port) as stream:
             yield stream
 
     async def listening(self, workspace_id: UUID) -> Sequence[Listener]:
-        container = await self._running(workspace_id)
+        container = await self._require_running(workspace_id)
         async with exec_session(self._engine, container.id, LOOK) as session:
             return await look(session, ide_port=container.ide_port)
 
-    async def _running(self, workspace_id: UUID) -> Container:
+    async def _require_running(self, workspace_id: UUID) -> Container:
         inspection = await self._engine.find(f"containers/{container_name(workspace_id)}/json")
         container = None if inspection is None else parse_inspection(inspection)
         if (

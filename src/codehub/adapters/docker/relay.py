@@ -65,7 +65,7 @@ class Relays:
             raise refusal(error) from None
         helper.users += 1
         try:
-            async with self._connected(helper, port) as stream:
+            async with self._connect(helper, port) as stream:
                 yield stream
         except DockerError as error:
             self._helpers.pop(container_id, None)  # it has ended; the next one is new
@@ -84,7 +84,7 @@ class Relays:
                 await self._helpers.popitem()[1].held.aclose()
 
     @asynccontextmanager
-    async def _connected(self, helper: _Helper, port: int) -> AsyncIterator[ByteStream]:
+    async def _connect(self, helper: _Helper, port: int) -> AsyncIterator[ByteStream]:
         body = {
             "AttachStdin": True,
             "AttachStdout": True,

@@ -115,7 +115,7 @@ class KubernetesApi:
         if answer.status == HTTPStatus.UNAUTHORIZED:
             answer = await once(await self.access.renew(credentials))
         for attempt in range(_RETRIES_MAX):
-            if not _is_to_be_asked_again(answer):
+            if not _is_retryable(answer):
                 break
             await self.clock.sleep(_delay_s(answer, attempt))
             answer = await once(await self.access.credentials())
@@ -157,8 +157,8 @@ class AnswerStream:
             return await self._body.read(_PART_BYTES)
 
 
-def _is_to_be_asked_again(answer: Answer) -> bool:
-    """The API has not begun with it, and says so."""
+def _is_retryable(answer: Answer) -> bool:
+    """Whether the API says that it has not begun to work on the request."""
     is_busy = answer.status == HTTPStatus.TOO_MANY_REQUESTS
     is_starting = answer.status == HTTPStatus.SERVICE_UNAVAILABLE and "retry-after" in answer.headers
     return is_busy or is_starting or is_quota_race(answer.status, answer.body)

@@ -12,7 +12,14 @@ from typing import Any
 from uuid import UUID
 
 from codehub.adapters.kubernetes.answers import AlreadyExists, Conflict, NotFound, Refusal
-from codehub.adapters.kubernetes.claims import Claim, claim_manifest, grown, is_home, parse_claim, sealed
+from codehub.adapters.kubernetes.claims import (
+    Claim,
+    claim_manifest,
+    growth,
+    is_home,
+    parse_claim,
+    seal_change,
+)
 from codehub.adapters.kubernetes.client import KubernetesClient
 from codehub.adapters.kubernetes.kinds import CLAIMS, CONFIG_MAPS, EVENTS, PODS
 from codehub.adapters.kubernetes.labels import (
@@ -27,7 +34,7 @@ from codehub.adapters.kubernetes.labels import (
     owns,
 )
 from codehub.adapters.kubernetes.watch_cache import WatchCache
-from codehub.adapters.kubernetes.why import explained
+from codehub.adapters.kubernetes.why import explain_refusal
 from codehub.core.errors import ErrorReason
 from codehub.core.messages import Code, Message
 from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
@@ -79,7 +86,7 @@ class ClaimStore:
         except AlreadyExists:
             pass
         except Refusal as refusal:
-            raise explained(refusal) from None
+            raise explain_refusal(refusal) from None
 
     async def list_all(self) -> Mapping[UUID, Claim]:
         """Return every home, by one look that asks nobody. Raises
@@ -119,7 +126,7 @@ class ClaimStore:
         if claim is None or claim.volume.volume_id != volume_id:
             raise ActionFailed(Message(Code.NO_SUCH_VOLUME, {"volume_id": volume_id}))
         if claim.deleted_at is not None:
-            raise ClaimEnding(held(claim))
+            raise ClaimEnding(why_held(claim))
         return claim
 
     async def require_unsealed(self, workspace_id: UUID, volume_id: str) -> Claim:
@@ -145,7 +152,7 @@ class ClaimStore:
         except AlreadyExists:
             raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": volume_id})) from None
         except Refusal as refusal:
-            raise explained(refusal) from None
+            raise explain_refusal(refusal) from None
         return volume_id
 
     async def seal(self, workspace_id: UUID, volume_id: str, at: str) -> None:
@@ -154,14 +161,14 @@ class ClaimStore:
         """
         while True:
             claim = await self.require_unsealed(workspace_id, volume_id)
-            if await self._changed(claim, sealed(volume_id, at)):
+            if await self._patch(claim, seal_change(volume_id, at)):
                 return
 
     async def adopt(self, claim: Claim, volume_id: str) -> bool:
         """Give the claim that was seen its identity again, as of its
         beginning; say whether it was still as it was seen.
         """
-        return await self._changed(claim, sealed(volume_id, claim.made_at.isoformat()))
+        return await self._patch(claim, seal_change(volume_id, claim.made_at.isoformat()))
 
     async def grow(self, workspace_id: UUID, size_mb: int) -> bool:
         """Make the claim so large, if it is smaller and its class
@@ -170,15 +177,15 @@ class ClaimStore:
         with suppress(BackendUnreachable):
             # No claim shrinks: one that was seen to be so large needs no request of a start's time.
             seen = await self._claims.find(claim_name(workspace_id))
-            if seen is not None and grown(seen, size_mb) is None:
+            if seen is not None and growth(seen, size_mb) is None:
                 return True
         while True:
             claim = await self.inspect(workspace_id)
-            changes = None if claim is None else grown(claim, size_mb)
+            changes = None if claim is None else growth(claim, size_mb)
             if claim is None or changes is None:
                 return True
             try:
-                if await self._changed(claim, changes):
+                if await self._patch(claim, changes):
                     return True
             except ActionFailed:  # its class can't
                 return False
@@ -191,11 +198,11 @@ class ClaimStore:
         except (NotFound, Conflict):
             pass  # it is gone, and what may be there in its place was not meant
         except Refusal as refusal:
-            raise explained(refusal) from None
+            raise explain_refusal(refusal) from None
         deadline = self._clock.monotonic() + _GONE_S_MAX
-        while (there := await self._claims.find(name)) is not None and there.uid == claim.uid:
+        while (current := await self._claims.find(name)) is not None and current.uid == claim.uid:
             if self._clock.monotonic() > deadline:
-                raise ClaimEnding(held(there))
+                raise ClaimEnding(why_held(current))
             await self._clock.sleep(_POLL_S)
 
     async def refuse_in_use(self, workspace_id: UUID) -> None:
@@ -215,7 +222,7 @@ class ClaimStore:
         }
         return list(await self._client.list_objects(EVENTS, fields=fields))
 
-    async def _changed(self, claim: Claim, changes: Mapping[str, Any]) -> bool:
+    async def _patch(self, claim: Claim, changes: Mapping[str, Any]) -> bool:
         try:
             answer = await self._client.patch(
                 CLAIMS,
@@ -236,7 +243,7 @@ class ClaimStore:
         return MarkMissing(Message(Code.MARK_OF_NAMESPACE, facts))
 
 
-def held(claim: Claim) -> Message:
+def why_held(claim: Claim) -> Message:
     """Return why a claim whose deletion was asked for is still there."""
     facts = {"claim": claim_name(claim.workspace_id), "finalizers": list(claim.finalizers)}
     return Message(Code.CLAIM_HELD, facts)

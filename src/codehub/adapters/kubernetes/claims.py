@@ -98,12 +98,12 @@ def claim_manifest(
     }
 
 
-def sealed(volume_id: str, at: str) -> dict[str, Any]:
+def seal_change(volume_id: str, at: str) -> dict[str, Any]:
     """Return the change that makes a claim count."""
     return {"metadata": {"annotations": {VOLUME_ID: volume_id, COMPLETE: at}}}
 
 
-def grown(claim: Claim, size_mb: int) -> dict[str, Any] | None:
+def growth(claim: Claim, size_mb: int) -> dict[str, Any] | None:
     """Return the change that makes it larger; None if it is large enough."""
     if claim.size_bytes >= size_mb << 20:
         return None

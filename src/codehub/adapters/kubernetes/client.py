@@ -92,7 +92,7 @@ class KubernetesClient:
     async def create(self, kind: Kind, body: Mapping[str, Any], *, dry_run: bool = False) -> Json:
         """Make an object. With `dry_run` it is only asked whether that would be accepted."""
         query = {**_STRICT, **({"dryRun": "All"} if dry_run else {})}
-        return await self.api.ask("POST", kind.path(self.namespace), query, body=_typed(kind, body))
+        return await self.api.ask("POST", kind.path(self.namespace), query, body=_with_kind(kind, body))
 
     async def apply(self, kind: Kind, name: str, body: Mapping[str, Any]) -> Json:
         """Make an object, or make the fields in `body` so. What others set beside them stays.
@@ -101,7 +101,7 @@ class KubernetesClient:
         """
         path = kind.path(self.namespace, name)
         query = {**_STRICT, "force": "true"}
-        return await self.api.ask("PATCH", path, query, body=_typed(kind, body), content_type=_APPLY)
+        return await self.api.ask("PATCH", path, query, body=_with_kind(kind, body), content_type=_APPLY)
 
     async def patch(
         self,
@@ -222,5 +222,5 @@ def _preconditions(uid: str | None, resource_version: str | None) -> dict[str, s
     return {name: value for name, value in required.items() if value is not None}
 
 
-def _typed(kind: Kind, body: Mapping[str, Any]) -> Json:
+def _with_kind(kind: Kind, body: Mapping[str, Any]) -> Json:
     return {**body, "apiVersion": kind.api_version, "kind": kind.name}

@@ -102,7 +102,7 @@ class PodCommandSession:
         await self._keeper.run(_KEEPER)
         await self._keep(process)
         await self._shell.run(self._script(command))
-        self._status = asyncio.create_task(self._until_ended())
+        self._status = asyncio.create_task(self._pass_on_output())
         await self._keep(await self._read_report(command))
         if command.terminal is not None:
             await self.resize(command.terminal)  # where there is no stty; else it changes nothing
@@ -150,7 +150,7 @@ class PodCommandSession:
         self._output.put_back(rest)
         return process
 
-    async def _until_ended(self) -> ExitStatus:
+    async def _pass_on_output(self) -> ExitStatus:
         """Pass on what the command writes, and return how it ended."""
         session = self._shell.session
         try:
@@ -159,7 +159,7 @@ class PodCommandSession:
                 await self._outputs[stream].feed(data)
                 if all(output.exit_code is not None for output in self._outputs.values()):
                     break
-            return self._ended(session)
+            return self._exit_status(session)
         except (BackendUnreachable, ActionFailed):
             if await is_over(self._client, self._pod):
                 return ExitStatus.killed(SIGKILL)
@@ -169,7 +169,7 @@ class PodCommandSession:
                 output.pipe.end()
             self.input.end()
 
-    def _ended(self, session: ExecSession) -> ExitStatus:
+    def _exit_status(self, session: ExecSession) -> ExitStatus:
         """Return how the command ended, by its marks or by how the shell beside it was killed."""
         codes = [output.exit_code for output in self._outputs.values() if output.exit_code is not None]
         status = ExitStatus.from_shell(codes[0] if codes else session.exit_code)
@@ -185,25 +185,25 @@ class _Output:
         self.pipe = BoundedPipe()
         self.exit_code: int | None = None
         self._mark = mark.encode()
-        self._kept = b""
+        self._pending = b""
 
     async def feed(self, data: bytes) -> None:
         """Pass on what is the command's. What is behind the mark is not."""
         if self.exit_code is not None:
             return
-        data = self._kept + data
+        data = self._pending + data
         at = data.find(self._mark)
         if at < 0:
-            at = len(data) - self._begun(data)
+            at = len(data) - self._mark_overlap(data)
         elif len(code := data[at + len(self._mark) :]) >= _CODE_DIGITS:
             self.exit_code = int(code[:_CODE_DIGITS])
-        self._kept = data[at:]
+        self._pending = data[at:]
         await self.pipe.write(data[:at])
         if self.exit_code is not None:
             self.pipe.end()
 
-    def _begun(self, data: bytes) -> int:
-        """Return how many bytes at the end may be the mark's first ones."""
+    def _mark_overlap(self, data: bytes) -> int:
+        """Return how many bytes at the end may be the beginning of the mark."""
         longest = min(len(self._mark) - 1, len(data))
         return next((size for size in range(longest, 0, -1) if data.endswith(self._mark[:size])), 0)
 

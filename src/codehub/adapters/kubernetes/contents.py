@@ -142,7 +142,7 @@ class Contents(Generic[T]):
             details = answer.get("details") or {}
             return self._learn_end(details.get("name", ""), details.get("uid", ""))
         metadata = answer["metadata"]
-        if _is_going(metadata):
+        if _is_being_deleted(metadata):
             return self.learn(answer)
         return self._learn_end(metadata["name"], metadata["uid"])
 
@@ -174,8 +174,8 @@ class Contents(Generic[T]):
         return Entry(metadata["uid"], int(metadata["resourceVersion"]), self._project(item))
 
 
-def _is_going(metadata: Mapping[str, Any]) -> bool:
-    """Say whether a deleted object waits for something: its grace period, or a finalizer."""
+def _is_being_deleted(metadata: Mapping[str, Any]) -> bool:
+    """Whether a deleted object still waits for something: its grace period, or a finalizer."""
     is_marked = metadata.get("deletionTimestamp") is not None
     return is_marked and bool(metadata.get("deletionGracePeriodSeconds") or metadata.get("finalizers"))
 

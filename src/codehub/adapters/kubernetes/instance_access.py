@@ -30,24 +30,24 @@ class KubernetesInstanceAccess:
 
     @asynccontextmanager
     async def exec(self, workspace_id: UUID, command: Command) -> AsyncIterator[CommandSession]:
-        pod = await self._running(workspace_id)
+        pod = await self._require_running(workspace_id)
         async with command_session(self._client, pod, command) as session:
             yield session
 
     @asynccontextmanager
     async def relay(self, workspace_id: UUID, port: int) -> AsyncIterator[ByteStream]:
-        pod = await self._running(workspace_id)
+        pod = await self._require_running(workspace_id)
         if port == pod.port:
             raise NothingListens(port)
         async with relay(self._client, pod, port) as stream:
             yield stream
 
     async def listening(self, workspace_id: UUID) -> Sequence[Listener]:
-        pod = await self._running(workspace_id)
+        pod = await self._require_running(workspace_id)
         async with command_session(self._client, pod, LOOK) as session:
             return await look(session, ide_port=pod.port)
 
-    async def _running(self, workspace_id: UUID) -> Pod:
+    async def _require_running(self, workspace_id: UUID) -> Pod:
         pod = await self._pods.find(pod_name(workspace_id))
         if pod is None or not pod.is_instance or not pod.running:
             raise NotRunning

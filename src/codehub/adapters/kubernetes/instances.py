@@ -29,7 +29,7 @@ from codehub.adapters.kubernetes.sightings import Sightings
 from codehub.adapters.kubernetes.watch_cache import WatchCache
 from codehub.adapters.kubernetes.why import (
     Trouble,
-    explained,
+    explain_refusal,
     node_lost,
     why_ended,
     why_ended_by,
@@ -53,12 +53,12 @@ _PROBES_AT_ONCE = 64
 _TRIES_MAX = 10
 _POLL_S = 0.02
 _GONE_S_MAX = 30.0
-# So long a start waits for its container, whose node tells by the watch when it runs: mostly it does by then.
-_BEGUN_S_MAX = 1.0
-# Later than this a Pod that has a node should run: then its events are asked why it does not.
-_MADE_S_MAX = 5.0
+# How long a start waits for its container, which mostly runs by then: its node tells that by the watch.
+_CONTAINER_S_MAX = 1.0
+# A Pod that has had a node for longer should run: then its events are read for why it does not.
+_PLACED_S_MAX = 5.0
 _FRESH_S = 1.0
-_WELL = Instance(running=True, healthy=True)
+_HEALTHY = Instance(running=True, healthy=True)
 
 
 class _PodChanged(Exception):
@@ -89,15 +89,15 @@ class KubernetesInstances:
         self._locks = WorkspaceLocks()
         self._sightings = Sightings(clock)
         self._answered_at: dict[str, float] = {}
-        """When each Pod last answered well, by its uid."""
-        self._ill: set[str] = set()
-        """The uids of Pods that did not answer us well when they were last asked."""
+        """When each Pod last gave a healthy answer, by its uid."""
+        self._unhealthy: set[str] = set()
+        """The uids of Pods that were not healthy when we last asked them."""
         self._ready: dict[str, Pod] = {}
-        """The Pods that are well by their nodes' word, by uid, as they were when that was looked at."""
-        self._with_claim: set[str] = set()
-        """Pods whose claim was looked for when they were first listed, by uid."""
-        self._ends: dict[str, Message | None] = {}
-        """Why each Pod has ended that does not say so itself, by its uid: asked once."""
+        """The Pods that their nodes find healthy, by uid, as they were when that was looked at."""
+        self._claims_checked: set[str] = set()
+        """The uids of Pods whose claim was looked for when they were first listed."""
+        self._end_reasons: dict[str, Message | None] = {}
+        """Why each Pod has ended that does not say so itself, by its uid: its events are read once."""
 
     async def start(self, spec: InstanceSpec, volume_id: str, report: Report = ignore_progress) -> None:  # noqa: ARG002  # no cluster tells how far a pull is
         ide = _ide(spec.ide)
@@ -125,29 +125,31 @@ class KubernetesInstances:
         return None if pod is None else await self._observe(pod)
 
     async def list_all(self) -> Mapping[UUID, Instance]:
-        """Its node asks each IDE every few seconds: only who is not well by that is asked from here."""
+        """Its node asks each IDE every few seconds: only what is not healthy by that is asked from here."""
         pods = [pod for pod in (await self._pods.objects()).values() if pod is not None]
-        there = {pod.uid for pod in pods}
-        self._doubt_claims_behind(pods, there)
-        self._forget_all_but(there)
+        uids = {pod.uid for pod in pods}
+        self._doubt_claims_behind(pods, uids)
+        self._forget_all_but(uids)
         # A Pod of which nothing was heard since is the very object that it was.
         self._ready = {
             pod.uid: pod
             for pod in pods
-            if pod.uid not in self._ill and (self._ready.get(pod.uid) is pod or _is_ready(pod))
+            if pod.uid not in self._unhealthy and (self._ready.get(pod.uid) is pod or _is_ready(pod))
         }
-        instances = {pod.workspace_id: _WELL for pod in self._ready.values()}
+        instances = {pod.workspace_id: _HEALTHY for pod in self._ready.values()}
         others = [pod for pod in pods if pod.uid not in self._ready and pod.is_instance]
         gate = asyncio.Semaphore(_PROBES_AT_ONCE)
 
         async def observe(pod: Pod) -> Instance:
             if self._has_just_answered(pod):
-                return _WELL
+                return _HEALTHY
             async with gate:
                 return await self._observe(pod)
 
         observations = await asyncio.gather(*(observe(pod) for pod in others))
-        return instances | {pod.workspace_id: each for pod, each in zip(others, observations, strict=True)}
+        return instances | {
+            pod.workspace_id: instance for pod, instance in zip(others, observations, strict=True)
+        }
 
     async def resolve_upstream(self, workspace_id: UUID) -> Upstream | None:
         pod = await self._pods.find(pod_name(workspace_id))
@@ -185,14 +187,14 @@ class KubernetesInstances:
             yield workspace_ids()
 
     async def _make(self, spec: InstanceSpec, volume_id: str, manifest: Mapping[str, Any]) -> None:
-        """Make the Pod, or find the one that is wanted. Raises _PodChanged if it has to be tried again."""
+        """Make the Pod, or find that it is there already. Raises _PodChanged if it has to be tried again."""
         try:
             created = await self._client.create(PODS, manifest)
         except AlreadyExists:
             await self._accept(spec, volume_id)
             return
         except Refusal as refusal:
-            raise explained(refusal) from None
+            raise explain_refusal(refusal) from None
         self._pods.learn(created)
         try:
             # From here on the claim can't go away. It may have gone just before.
@@ -218,9 +220,9 @@ class KubernetesInstances:
             raise BackendUnreachable(lost)
         expected = (fingerprint(spec, self._patch), volume_id)
         if (pod.annotations.get(SPEC), pod.annotations.get(VOLUME_ID)) == expected and pod.deleted_at is None:
-            if pod.running and await self._is_well(pod):
+            if pod.running and await self._is_healthy_or_booting(pod):
                 return
-            if not pod.has_container and not pod.has_ended:
+            if not pod.has_running_container and not pod.has_ended:
                 await self._raise_trouble(pod.uid, spec.workspace_id)
                 return
         await self._remove(answer)
@@ -230,10 +232,10 @@ class KubernetesInstances:
         """Return once the Pod runs, or soon. Say what keeps it from that, if it is known by then. One that
         never will run is removed.
         """
-        deadline = self._clock.monotonic() + _BEGUN_S_MAX
+        deadline = self._clock.monotonic() + _CONTAINER_S_MAX
         while True:
             pod = await self._pods.find(pod_name(workspace_id))
-            if pod is None or pod.uid != uid or pod.has_container or pod.has_ended:
+            if pod is None or pod.uid != uid or pod.has_running_container or pod.has_ended:
                 return
             if (trouble := await self._trouble(pod)) is not None:
                 if not trouble.waits:
@@ -267,7 +269,7 @@ class KubernetesInstances:
         except (NotFound, Conflict):
             pass  # it is gone, and what may be there in its place was not meant
         except Refusal as refusal:
-            raise explained(refusal) from None
+            raise explain_refusal(refusal) from None
         deadline = self._clock.monotonic() + _GONE_S_MAX
         while (pod := await self._pods.find(name)) is not None and pod.uid == uid:
             if self._clock.monotonic() > deadline:
@@ -279,15 +281,15 @@ class KubernetesInstances:
         answer = await self._client.find(PODS, pod_name(workspace_id))
         return answer if answer is not None and owns(self._installation, answer, INSTANCE) else None
 
-    def _doubt_claims_behind(self, pods: Sequence[Pod], there: set[str]) -> None:
+    def _doubt_claims_behind(self, pods: Sequence[Pod], uids: set[str]) -> None:
         """Of two watches one may be behind. No Pod is made without its claim, so where that very one is not
         listed the claims are listed anew, once for each Pod: or the Pod would seem to have lost its home.
         """
-        if new := there - self._with_claim:
+        if new := uids - self._claims_checked:
             for pod in pods:
                 if pod.uid in new and pod.is_instance:
                     self._claims.doubt_without(pod.workspace_id, pod.annotations.get(VOLUME_ID))
-        self._with_claim = there
+        self._claims_checked = uids
 
     async def _observe(self, pod: Pod) -> Instance:
         if (lost := why_out_of_sight(pod, self._sightings)) is not None:
@@ -309,26 +311,28 @@ class KubernetesInstances:
     async def _why_ended(self, pod: Pod) -> Message | None:
         if (why := why_ended(pod)) is not None or not pod.is_over:
             return why
-        if pod.uid not in self._ends:
-            self._ends[pod.uid] = why_ended_by(await self._events_of({"uid": pod.uid}))
-        return self._ends[pod.uid]
+        if pod.uid not in self._end_reasons:
+            self._end_reasons[pod.uid] = why_ended_by(await self._events_of({"uid": pod.uid}))
+        return self._end_reasons[pod.uid]
 
     async def _events_of(self, about: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
         fields = {f"involvedObject.{name}": value for name, value in about.items()}
         return await self._client.list_objects(EVENTS, fields=fields)
 
     def _forget_all_but(self, uids: Set[str]) -> None:
-        self._ill &= uids
+        self._unhealthy &= uids
         self._sightings.forget_all_but(uids)
         self._answered_at = {uid: at for uid, at in self._answered_at.items() if uid in uids}
-        self._ends = {uid: why for uid, why in self._ends.items() if uid in uids}
+        self._end_reasons = {uid: why for uid, why in self._end_reasons.items() if uid in uids}
 
     def _has_just_answered(self, pod: Pod) -> bool:
         at = self._answered_at.get(pod.uid)
-        is_fresh = at is not None and self._clock.monotonic() - at < _FRESH_S and pod.uid not in self._ill
+        is_fresh = (
+            at is not None and self._clock.monotonic() - at < _FRESH_S and pod.uid not in self._unhealthy
+        )
         return is_fresh and pod.running and why_out_of_sight(pod, self._sightings) is None
 
-    async def _is_well(self, pod: Pod) -> bool:
+    async def _is_healthy_or_booting(self, pod: Pod) -> bool:
         if await self._is_healthy(pod) or self._is_booting(pod):
             return True
         # Twice: a server that is busy for a moment must not be replaced.
@@ -342,14 +346,14 @@ class KubernetesInstances:
         is_healthy = status is not None and status < ide.healthy_below
         if is_healthy:
             self._answered_at[pod.uid] = self._clock.monotonic()
-            self._ill.discard(pod.uid)
+            self._unhealthy.discard(pod.uid)
         else:
-            self._ill.add(pod.uid)
+            self._unhealthy.add(pod.uid)
             self._running_s(pod)
         return is_healthy
 
     def _is_booting(self, pod: Pod) -> bool:
-        """Return whether it may still boot: it has answered neither us nor its node. One that did is ill."""
+        """Return whether it may still boot: it has answered neither us nor its node yet."""
         if pod.uid in self._answered_at or pod.started_at is None or _was_ready(pod):
             return False
         return self._running_s(pod) < self._boot_s_max
@@ -361,7 +365,7 @@ class KubernetesInstances:
     def _is_late(self, pod: Pod) -> bool:
         """Return whether the scheduler's word on it is older than a start mostly takes."""
         since = pod.condition("PodScheduled").since
-        return since is not None and self._sightings.seconds(pod.uid, "place", since) > _MADE_S_MAX
+        return since is not None and self._sightings.seconds(pod.uid, "place", since) > _PLACED_S_MAX
 
 
 def _stage(pod: Pod | None) -> object:
@@ -370,8 +374,8 @@ def _stage(pod: Pod | None) -> object:
 
 
 def _was_ready(pod: Pod) -> bool:
-    """Return whether its node found it well once, and no longer does: that came after its container did, by
-    one clock.
+    """Return whether its node found it healthy once, and no longer does: that came after its container did,
+    by one clock.
     """
     ready = pod.condition("Ready")
     was_later = ready.since is not None and pod.started_at is not None and ready.since > pod.started_at
@@ -379,7 +383,7 @@ def _was_ready(pod: Pod) -> bool:
 
 
 def _is_ready(pod: Pod) -> bool:
-    """Return whether its node finds it well, by a probe that is as strict as ours."""
+    """Return whether its node finds it healthy, by a probe that is as strict as ours."""
     ide = IDES.get(pod.annotations.get(IDE, ""))
     is_told = ide is not None and is_probed_as_strictly(ide)
     return is_told and pod.is_instance and pod.running and pod.condition("Ready").status == "True"

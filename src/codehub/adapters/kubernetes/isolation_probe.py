@@ -80,7 +80,7 @@ class IsolationProbe:
             command = [*_VISIT, f"{WORKSPACE}={address}:{_PORT}"]
             made.append(await self._create(f"codehub-probe-{self._installation}-b", command))
             visitor = await self._until(made[1], _is_over, _VISIT_S_MAX)
-            return Probed(_reached(visitor), is_admitted)
+            return Probed(_read_reached(visitor), is_admitted)
         except AlreadyExists:
             raise NotProbed(Message(Code.PROBE_UNDER_WAY)) from None
         finally:
@@ -174,7 +174,7 @@ def _is_over(pod: Manifest) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
 
 
-def _reached(pod: Manifest) -> tuple[str, ...]:
+def _read_reached(pod: Manifest) -> tuple[str, ...]:
     ended = own_container(pod["status"].get("containerStatuses")).get("state", {}).get("terminated") or {}
     try:
         reached = json.loads(ended.get("message") or "")

@@ -17,11 +17,11 @@ from codehub.adapters.kubernetes.jobs import Work, grants_manifest, job_manifest
 from codehub.adapters.kubernetes.kinds import EVENTS, JOBS, SECRETS
 from codehub.adapters.kubernetes.labels import HELPER, INSTALL, ROLE, job_name, owns, workspace_of
 from codehub.adapters.kubernetes.pod_patch import NO_PATCH, PodPatch
-from codehub.adapters.kubernetes.pods import CONTAINER, Ended, Pod, time_of
+from codehub.adapters.kubernetes.pods import CONTAINER, ContainerEnd, Pod, time_of
 from codehub.adapters.kubernetes.sightings import Sightings
 from codehub.adapters.kubernetes.watch_cache import WatchCache
 from codehub.adapters.kubernetes.why import (
-    explained,
+    explain_refusal,
     node_lost,
     why_ended,
     why_not_running,
@@ -79,7 +79,7 @@ class JobRunner:
         self._archive_claim = archive_claim
         self._patch = patch
 
-    async def run(self, workspace_id: UUID, work: Work, hear: Hear = hear_nothing) -> Ended:
+    async def run(self, workspace_id: UUID, work: Work, hear: Hear = hear_nothing) -> ContainerEnd:
         """Do the work, and return how it ended. Raises what kept it from ending by itself."""
         job = await self._create(workspace_id, work)
         try:
@@ -97,8 +97,8 @@ class JobRunner:
         uid = answer["metadata"]["uid"]
         await self._discard(workspace_id, uid)
         deadline = self._clock.monotonic() + _GONE_S_MAX
-        while (there := await self._client.find(JOBS, job_name(workspace_id))) is not None:
-            if there["metadata"]["uid"] != uid:
+        while (current := await self._client.find(JOBS, job_name(workspace_id))) is not None:
+            if current["metadata"]["uid"] != uid:
                 return
             if self._clock.monotonic() > deadline:
                 pod = await self._pod_of(workspace_id, uid)
@@ -133,7 +133,7 @@ class JobRunner:
             except AlreadyExists:
                 continue
             except Refusal as refusal:
-                raise explained(refusal) from None
+                raise explain_refusal(refusal) from None
             try:
                 await self._release(workspace_id, job, secret, work)
             except BaseException:
@@ -152,51 +152,51 @@ class JobRunner:
             name, uid = job["metadata"]["name"], job["metadata"]["uid"]
             await self._client.patch(JOBS, name, {"spec": {"suspend": False}}, uid=uid)
         except Refusal as refusal:
-            raise explained(refusal) from None
+            raise explain_refusal(refusal) from None
 
-    async def _follow(self, workspace_id: UUID, job: Json, hear: Hear) -> Ended:
+    async def _follow(self, workspace_id: UUID, job: Json, hear: Hear) -> ContainerEnd:
         """Wait for the Job's Pod to end, and pass on what it says meanwhile."""
         listener: asyncio.Task[None] | None = None
         sightings = Sightings(self._clock)
         patience_ends = self._clock.monotonic() + _PATIENCE_S
         try:
-            pod = await self._made(workspace_id, job["metadata"]["uid"], patience_ends)
+            pod = await self._wait_for_pod(workspace_id, job["metadata"]["uid"], patience_ends)
             while pod.ended is None:
-                if pod.has_container and listener is None:
+                if pod.has_running_container and listener is None:
                     listener = asyncio.ensure_future(self._listen(pod.name, hear))
                 late_s = self._clock.monotonic() - patience_ends
                 await self._raise_trouble(pod, sightings, is_late=late_s > 0)
-                if late_s > _MORE_PATIENCE_S and not pod.has_container and not pod.has_ended:
+                if late_s > _MORE_PATIENCE_S and not pod.has_running_container and not pod.has_ended:
                     raise BackendUnreachable(Message(Code.POD_NOT_BEGUN, {"pod": pod.name}))
                 await self._clock.sleep(_POLL_S)
-                pod = await self._still_there(pod)
+                pod = await self._look_again(pod)
             if listener is not None:
                 await asyncio.wait({listener}, timeout=_LAST_LINES_S_MAX)
-            return _checked(await self._over(pod), pod.ended)
+            return _own_end(await self._wait_for_end(pod), pod.ended)
         finally:
             if listener is not None:
                 listener.cancel()
                 await asyncio.wait({listener})
 
-    async def _made(self, workspace_id: UUID, job_uid: str, patience_ends: float) -> Pod:
-        """Return the Pod that the cluster makes for a Job."""
+    async def _wait_for_pod(self, workspace_id: UUID, job_uid: str, patience_ends: float) -> Pod:
+        """Return the Pod that the cluster makes for a Job, once it is there."""
         while (pod := await self._pod_of(workspace_id, job_uid)) is None:
             if self._clock.monotonic() > patience_ends:
                 raise await self._why_unmade(job_name(workspace_id))
             await self._clock.sleep(_POLL_S)
         return pod
 
-    async def _over(self, pod: Pod) -> Pod:
+    async def _wait_for_end(self, pod: Pod) -> Pod:
         """Return the Pod as it is once all of it has ended; what others have added to it may go on for
         long.
         """
         deadline = self._clock.monotonic() + _LAST_LINES_S_MAX
         while not pod.is_over and self._clock.monotonic() < deadline:
             await self._clock.sleep(_POLL_S)
-            pod = await self._still_there(pod)
+            pod = await self._look_again(pod)
         return pod
 
-    async def _still_there(self, pod: Pod) -> Pod:
+    async def _look_again(self, pod: Pod) -> Pod:
         now = await self._pods.find(pod.name)
         if now is None or now.uid != pod.uid:
             raise BackendUnreachable(Message(Code.POD_DELETED, {"pod": pod.name}))
@@ -207,7 +207,7 @@ class JobRunner:
             raise BackendUnreachable(lost)
         if pod.has_ended:  # as a whole, and its container never ran
             raise ActionFailed(why_ended(pod) or Message(Code.POD_FAILED, {"pod": pod.name}))
-        if pod.has_container:
+        if pod.has_running_container:
             return
         events = (
             await self._client.list_objects(EVENTS, fields={"involvedObject.uid": pod.uid}) if is_late else ()
@@ -251,7 +251,7 @@ class JobRunner:
             log.warning("job_left", workspace_id=str(workspace_id), reason=str(error))
 
 
-def _checked(pod: Pod, ended: Ended) -> Ended:
+def _own_end(pod: Pod, ended: ContainerEnd) -> ContainerEnd:
     """Return how the work has ended, unless somebody else ended it."""
     why = why_ended(pod)
     if why is None:

@@ -30,8 +30,8 @@ class Work:
     """The directory of the volume with archives that it sees at /archives."""
 
 
-def provisioning(time_limit_s: int) -> Work:
-    """Make the home, its user's alone. One that is there stays as it is."""
+def provision_work(time_limit_s: int) -> Work:
+    """Return the work that makes the home, its user's alone. A home that is there stays as it is."""
     script = f"[ -d {HOME_DIRECTORY} ] || {{ mkdir {HOME_DIRECTORY} && chmod 00700 {HOME_DIRECTORY}; }} && sync -f ."
     return Work(("/bin/sh", "-c", script), time_limit_s)
 
@@ -39,14 +39,14 @@ def provisioning(time_limit_s: int) -> Work:
 AS_MADE, CHANGED = "as-made", "changed"
 
 
-def change_since(moment_s: float, time_limit_s: int) -> Work:
-    """Say whether anything in the home was changed after a moment."""
+def look_for_change(moment_s: float, time_limit_s: int) -> Work:
+    """Return the work that says whether anything in the home was changed after a moment."""
     find = f"find {HOME_DIRECTORY} -newerct @{moment_s:.6f} -printf {CHANGED} -quit"
     script = f'found=$({find}) && printf %s "${{found:-{AS_MADE}}}" > /dev/termination-log'
     return Work(("/bin/sh", "-c", script), time_limit_s, read_only=True)
 
 
-def archiving(grants: str, memory_bytes: int, directory: str | None, time_limit_s: int) -> Work:
+def archive_work(grants: str, memory_bytes: int, directory: str | None, time_limit_s: int) -> Work:
     return Work(
         ("python", "-m", "codehub.job", "archive", "--home", f"{PLACE}/{HOME_DIRECTORY}"),
         time_limit_s,
@@ -57,7 +57,7 @@ def archiving(grants: str, memory_bytes: int, directory: str | None, time_limit_
     )
 
 
-def restoring(
+def restore_work(
     grants: str, memory_bytes: int, directory: str | None, time_limit_s: int, *, into: str = HOME_DIRECTORY
 ) -> Work:
     return Work(

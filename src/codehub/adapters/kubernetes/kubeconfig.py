@@ -176,12 +176,12 @@ def _plugin(user: _Section, cluster: _Section) -> Plugin | None:
         api_version=api_version,
         command=[command, *map(str, plugin.entries("args"))],
         environment=environment,
-        cluster=_told_of(cluster) if plugin.is_true("provideClusterInfo") else None,
+        cluster=_cluster_info(cluster) if plugin.is_true("provideClusterInfo") else None,
         install_hint=plugin.text("installHint") or "",
     )
 
 
-def _told_of(cluster: _Section) -> Mapping[str, Any]:
+def _cluster_info(cluster: _Section) -> Mapping[str, Any]:
     """Return what a plugin is told of its cluster. The authority goes in as data, wherever it came from."""
     authority = cluster.content("certificate-authority")
     try:

@@ -24,7 +24,7 @@ class PodPatch:
 
     content: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
-    def applied(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    def apply_to(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Return the Pod with the additions. What the Pod says itself stays."""
         made = copy.deepcopy(dict(manifest))
         for name, values in (self.content.get("metadata") or {}).items():
@@ -151,7 +151,7 @@ def _check_volumes(where: str, value: Any) -> None:
         if volume.get("name") in (None, "home"):
             raise WrongPatch(f"{here}.name must be one of its own: {volume.get('name')!r} is not")
         if len(kinds) != 1 or not kinds <= _VOLUMES:
-            raise WrongPatch(f"{here} must be one of {', '.join(sorted(_VOLUMES))}, not {_listed(kinds)}")
+            raise WrongPatch(f"{here} must be one of {', '.join(sorted(_VOLUMES))}, not {_join(kinds)}")
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
         if _OUR_CLAIM.fullmatch(str(claim)):
             raise WrongPatch(f"{here}.persistentVolumeClaim.claimName: {claim} is the home of a workspace")
@@ -227,5 +227,5 @@ def _require(where: str, value: Any, kind: type) -> Any:
 _KINDS: Mapping[type, str] = {dict: "fields with values", list: "a list", str: "a text"}
 
 
-def _listed(kinds: set[str]) -> str:
+def _join(kinds: set[str]) -> str:
     return ", ".join(sorted(kinds)) or "nothing"

@@ -37,22 +37,22 @@ POD_VARIABLE = "CODEHUB_POD"
 """Where a Pod's processes read which Pod they are in: a name alone does not say."""
 _FORMAT = 2
 _GRACE_S = 5
-# One that fails once is not ready: then we ask it ourselves, and count.
-_PROBED = {"periodSeconds": 5, "timeoutSeconds": 2, "failureThreshold": 1}
-# A probe of HTTP takes nothing above this for well.
-_PROBED_BELOW_MAX = 400
+# A Pod that fails one probe is not ready: then we ask it ourselves, and count.
+_PROBE = {"periodSeconds": 5, "timeoutSeconds": 2, "failureThreshold": 1}
+# A probe of HTTP takes no status above this for healthy.
+_PROBE_STATUS_MAX = 400
 # An idle IDE takes next to nothing: processors can be shared, memory can't.
 _CPU_SHARE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ContainerEnd:
     """How a container has ended."""
 
     exit_code: int
     reason: str
     message: str = ""
-    """The last that it wrote for whoever asks, at most 4,096 bytes."""
+    """Its termination message, at most 4,096 bytes."""
     at: datetime | None = None
     """By its node's clock, to the second."""
 
@@ -67,7 +67,7 @@ class PodCondition:
     since: datetime | None = None
 
 
-_UNTOLD = PodCondition("Unknown")
+_NO_CONDITION = PodCondition("Unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ class Pod:
     conditions: tuple[tuple[str, PodCondition], ...] = ()
     waiting: tuple[str, str] | None = None
     """Why its container does not run yet, and the kubelet's message."""
-    ended: Ended | None = None
-    has_container: bool = False
-    """Whether its container runs, as far as its node has container_status."""
+    ended: ContainerEnd | None = None
+    has_running_container: bool = False
+    """Whether its container runs, as far as its node has told."""
     started_at: datetime | None = None
     deleted_at: datetime | None = None
     """When it is to be gone at the latest. None: nobody asked for that."""
@@ -103,7 +103,7 @@ class Pod:
     """How long before that it was asked for."""
 
     def condition(self, kind: str) -> PodCondition:
-        return dict(self.conditions).get(kind, _UNTOLD)
+        return dict(self.conditions).get(kind, _NO_CONDITION)
 
     @property
     def is_instance(self) -> bool:
@@ -120,7 +120,7 @@ class Pod:
 
     @property
     def running(self) -> bool:
-        return self.phase == "Running" and self.has_container and self.deleted_at is None
+        return self.phase == "Running" and self.has_running_container and self.deleted_at is None
 
     @property
     def upstream(self) -> TcpUpstream | None:
@@ -161,7 +161,7 @@ def pod_manifest(
         ],
         "ports": [{"name": "ide", "containerPort": ide.port}],
         "resources": _resources(spec.resources),
-        "readinessProbe": {**_readiness(ide, workspace_id), **_PROBED},
+        "readinessProbe": {**_readiness(ide, workspace_id), **_PROBE},
         "securityContext": confined_container(),
         "volumeMounts": [{"name": HOME_VOLUME, "mountPath": HOME_PLACE, "subPath": HOME_DIRECTORY}],
     }
@@ -185,7 +185,7 @@ def pod_manifest(
             "containers": [container],
         },
     }
-    return patch.applied(manifest)
+    return patch.apply_to(manifest)
 
 
 def confined_pod() -> dict[str, Any]:
@@ -251,11 +251,11 @@ def parse_pod(answer: Manifest) -> Pod | None:
         spec.get("nodeName") or None,
         status.get("reason") or "",
         status.get("message") or "",
-        tuple((each["type"], _condition(each)) for each in status.get("conditions") or ()),
+        tuple((item["type"], _condition(item)) for item in status.get("conditions") or ()),
         None if waiting is None else (waiting.get("reason") or "", waiting.get("message") or ""),
         None
         if ended is None
-        else Ended(
+        else ContainerEnd(
             ended.get("exitCode", 0),
             ended.get("reason") or "",
             ended.get("message") or "",
@@ -273,8 +273,8 @@ def time_of(text: str | None) -> datetime | None:
 
 
 def own_container(containers: Sequence[Manifest] | None) -> Manifest:
-    """Return ours among those that a cluster may add."""
-    return next((each for each in containers or () if each["name"] == CONTAINER), {})
+    """Return the container that is ours: a cluster may add others."""
+    return next((item for item in containers or () if item["name"] == CONTAINER), {})
 
 
 def _condition(condition: Manifest) -> PodCondition:
@@ -295,8 +295,8 @@ def _resources(resources: Resources) -> dict[str, Any]:
 
 
 def is_probed_as_strictly(ide: IdeProfile) -> bool:
-    """Return whether what its node's probe finds well is well for us, too."""
-    return ide.healthy_below <= _PROBED_BELOW_MAX
+    """Return whether an IDE that its node's probe finds healthy is healthy for us, too."""
+    return ide.healthy_below <= _PROBE_STATUS_MAX
 
 
 def _readiness(ide: IdeProfile, workspace_id: UUID) -> dict[str, Any]:

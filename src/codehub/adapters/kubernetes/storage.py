@@ -14,12 +14,12 @@ from codehub.adapters.kubernetes.job_runner import JobRunner
 from codehub.adapters.kubernetes.jobs import (
     AS_MADE,
     Work,
-    archiving,
-    change_since,
-    provisioning,
-    restoring,
+    archive_work,
+    look_for_change,
+    provision_work,
+    restore_work,
 )
-from codehub.adapters.kubernetes.pods import HOME_DIRECTORY, Ended
+from codehub.adapters.kubernetes.pods import HOME_DIRECTORY, ContainerEnd
 from codehub.adapters.workspace_locks import WorkspaceLocks
 from codehub.core.errors import ErrorReason
 from codehub.core.messages import Code, Message
@@ -33,7 +33,7 @@ from codehub.ports.storage import Home, Report, RestoredVolume, ignore_progress
 _LOOK_S_MAX = 600
 # A node tells the second in which work was done: what was changed after it came later.
 _SECOND = timedelta(seconds=1)
-# Beside the home, under a name that the next restore clears away.
+# A directory beside the home; the next restore removes what has such a name.
 _TRIAL = ".codehub-restoring-trial-"
 
 
@@ -57,21 +57,22 @@ class KubernetesStorage(ArchivedHomes):
 
     async def provision(self, home: Home, *, replaces: str | None = None) -> str:
         async with self._locks.of(home.workspace_id):
-            claim = await self._present(home)
+            claim = await self._find_lasting(home)
             if claim is not None and claim.volume.volume_id is not None:
                 return claim.volume.volume_id
             _refuse_other(claim, replaces)
             volume_id = await self._make_anew(home, claim)
-            work = provisioning(self._limits_s[Operation.PROVISIONING])
-            ended = _succeeded(await self._jobs.run(home.workspace_id, work))
-            await self._seal(home, volume_id, ended)
+            work = provision_work(self._limits_s[Operation.PROVISIONING])
+            end = await self._jobs.run(home.workspace_id, work)
+            _require_success(end)
+            await self._seal(home, volume_id, end)
             return volume_id
 
     async def adopt(self, home: Home, lost: str) -> str:
         """Let it count again, as the one that it was: it counts as worked on since it was made."""
         async with self._locks.of(home.workspace_id):
             while True:
-                claim = await self._present(home)
+                claim = await self._find_lasting(home)
                 if claim is None:
                     raise ActionFailed(Message(Code.NOTHING_TO_ADOPT), reason=ErrorReason.DATA_LOST)
                 if claim.volume_id not in (None, lost) or claim.is_being_made:
@@ -87,7 +88,7 @@ class KubernetesStorage(ArchivedHomes):
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
     ) -> RestoredVolume:
         async with self._locks.of(home.workspace_id):
-            claim = await self._present(home)
+            claim = await self._find_lasting(home)
             _refuse_other(claim, replaces)
             if claim is not None and claim.volume.volume_id is not None:
                 # A restore that fails leaves what was there.
@@ -110,10 +111,10 @@ class KubernetesStorage(ArchivedHomes):
             claim = await self.claims.require(home.workspace_id, volume_id)
             assert claim.completed_at is not None
             moments = [claim.completed_at + _SECOND, *([] if since is None else [since])]
-            work = change_since(max(moments).timestamp(), _LOOK_S_MAX)
-            ended = await self._jobs.run(home.workspace_id, work)
-            # Only what was said in so many words shows that nothing was changed.
-            return ended.message != AS_MADE
+            work = look_for_change(max(moments).timestamp(), _LOOK_S_MAX)
+            end = await self._jobs.run(home.workspace_id, work)
+            # Only these very words show that nothing was changed.
+            return end.message != AS_MADE
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         return {key: claim.volume for key, claim in (await self.claims.list_all()).items()}
@@ -146,16 +147,16 @@ class KubernetesStorage(ArchivedHomes):
     ) -> None:
         claim = await self.claims.require(home.workspace_id, volume_id)
         limit_s = self._limits_s[Operation.ARCHIVING]
-        run = partial(self._run_granted, home, partial(archiving, time_limit_s=limit_s), [])
+        run = partial(self._run_granted, home, partial(archive_work, time_limit_s=limit_s), [])
         await archives.write_by_job(key, run, report, check, capacity=claim.size_bytes, time_limit_s=limit_s)
 
     async def _unpack(
         self, home: Home, archive_key: str, report: Report, *, into: str = HOME_DIRECTORY
-    ) -> Ended:
+    ) -> ContainerEnd:
         """Unpack an archive into the claim that is there, and return how that ended."""
-        ends: list[Ended] = []
+        ends: list[ContainerEnd] = []
         limit_s = self._limits_s[Operation.RESTORING]
-        work = partial(restoring, time_limit_s=limit_s, into=into)
+        work = partial(restore_work, time_limit_s=limit_s, into=into)
         run = partial(self._run_granted, home, work, ends)
         await self._archives.read_by_job(archive_key, run, report, time_limit_s=limit_s)
         return ends[-1]
@@ -164,17 +165,17 @@ class KubernetesStorage(ArchivedHomes):
         self,
         home: Home,
         work: Callable[[str, int, str | None], Work],
-        ends: list[Ended],
+        ends: list[ContainerEnd],
         grants: JobGrants,
         hear: Hear,
     ) -> str:
-        wanted = work(grants.text, grants.memory_bytes, grants.directory)
-        ended = await self._jobs.run(home.workspace_id, wanted, hear)
-        ends.append(ended)
-        return ended.message
+        granted = work(grants.text, grants.memory_bytes, grants.directory)
+        end = await self._jobs.run(home.workspace_id, granted, hear)
+        ends.append(end)
+        return end.message
 
-    async def _present(self, home: Home) -> Claim | None:
-        """Return the claim that is there to stay. One whose deletion was asked for is waited for."""
+    async def _find_lasting(self, home: Home) -> Claim | None:
+        """Return the claim, if there is one. If its deletion was asked for, return None once it is gone."""
         claim = await self.claims.inspect(home.workspace_id)
         if claim is None or claim.deleted_at is None:
             return claim
@@ -192,8 +193,8 @@ class KubernetesStorage(ArchivedHomes):
         await self.claims.refuse_in_use(claim.workspace_id)
         await self.claims.remove(claim)
 
-    async def _seal(self, home: Home, volume_id: str, ended: Ended) -> None:
-        await self.claims.seal(home.workspace_id, volume_id, (ended.at or datetime.now(UTC)).isoformat())
+    async def _seal(self, home: Home, volume_id: str, end: ContainerEnd) -> None:
+        await self.claims.seal(home.workspace_id, volume_id, (end.at or datetime.now(UTC)).isoformat())
 
 
 def _refuse_other(claim: Claim | None, replaces: str | None) -> None:
@@ -201,8 +202,7 @@ def _refuse_other(claim: Claim | None, replaces: str | None) -> None:
         raise ActionFailed(Message(Code.OTHER_VOLUME, {"volume_id": replaces}))
 
 
-def _succeeded(ended: Ended) -> Ended:
-    if ended.exit_code:
-        facts = {"exit_code": ended.exit_code, "text": ended.message or ended.reason}
+def _require_success(end: ContainerEnd) -> None:
+    if end.exit_code:
+        facts = {"exit_code": end.exit_code, "text": end.message or end.reason}
         raise ActionFailed(Message(Code.HELPER_FAILED, facts))
-    return ended

@@ -64,13 +64,13 @@ def why_not_running(pod: Pod, events: Iterable[Manifest] = ()) -> Trouble | None
     """
     scheduled, every = pod.condition("PodScheduled"), list(events)
     earlier = [event for event in every if _is_of_another(pod, event)]
-    by_events = _told_by(event for event in every if event not in earlier)
+    by_events = _trouble_in(event for event in every if event not in earlier)
     if scheduled.status == "False":
         is_unbound = by_events is not None and by_events.message.code == Code.VOLUME_UNBOUND
-        return by_events if is_unbound else Trouble(_unplaced(scheduled, earlier), waits=True)
+        return by_events if is_unbound else Trouble(_why_unplaced(scheduled, earlier), waits=True)
     if pod.waiting is not None and (trouble := _why_waiting(pod, *pod.waiting)) is not None:
         return trouble
-    return None if pod.has_container or pod.has_ended else by_events
+    return None if pod.has_running_container or pod.has_ended else by_events
 
 
 def why_unmade(message: str) -> Trouble:
@@ -123,7 +123,7 @@ def node_lost(pod: Pod) -> Message:
     return Message(Code.NODE_LOST, {"node": pod.node or "?"})
 
 
-def explained(refusal: Refusal) -> BackendUnreachable | ActionFailed:
+def explain_refusal(refusal: Refusal) -> BackendUnreachable | ActionFailed:
     """Return what a refusal of the API server means: a quota, or a missing
     right, holds it up; a rule of the cluster's makes it fail.
     """
@@ -144,11 +144,11 @@ def unschedulable(message: str) -> Message:
     match = _NODES.fullmatch(message.strip())
     if match is None:
         return Message(Code.UNSCHEDULABLE, {"nodes": "?", "lacks": [], "message": message})
-    lacks = [_lacking(part) for part in re.split(r", (?=\d+ )", match["reasons"])]
+    lacks = [_parse_lack(part) for part in re.split(r", (?=\d+ )", match["reasons"])]
     return Message(Code.UNSCHEDULABLE, {"nodes": match["nodes"], "lacks": lacks, "message": message})
 
 
-def _unplaced(scheduled: PodCondition, earlier: Iterable[Manifest]) -> Message:
+def _why_unplaced(scheduled: PodCondition, earlier: Iterable[Manifest]) -> Message:
     """Return why a Pod gets no place, and whether another has just lost that to something more important."""
     why, made_at = unschedulable(scheduled.message), scheduled.since
     for event in earlier:
@@ -164,7 +164,7 @@ def _is_of_another(pod: Pod, event: Manifest) -> bool:
     return about.get("kind") == "Pod" and about.get("uid") != pod.uid
 
 
-def _lacking(part: str) -> Message:
+def _parse_lack(part: str) -> Message:
     reason = _REASON.fullmatch(part)
     if reason is None:
         return verbatim(part)
@@ -191,7 +191,7 @@ def _why_waiting(pod: Pod, reason: str, message: str) -> Trouble | None:
     return None
 
 
-def _told_by(events: Iterable[Manifest]) -> Trouble | None:
+def _trouble_in(events: Iterable[Manifest]) -> Trouble | None:
     """Return what the latest of these events says that is known to keep a Pod from running."""
     known: Sequence[Manifest] = [event for event in events if event.get("reason") in _EVENTS]
     if not known:

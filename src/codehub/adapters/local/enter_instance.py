@@ -1,10 +1,10 @@
 """A program of its own (`python -I -S`, no import of codehub's): enters a running instance and runs a
 command there, or hands out sockets of its network. Says on the report's descriptor why it can't.
 
-`enter_instance.py CONTROL WISH`: two descriptors. What may be entered is held by descriptors that codehub has
-opened, so no pid is trusted, and the wish is a file without a name, since arguments are for all to see. The
-program stays outside, the command's parent and out of its sight; it ends the command when codehub goes or the
-instance ends.
+`enter_instance.py CONTROL REQUEST`: two descriptors. Codehub has opened what may be entered, and passes
+descriptors of it, so no pid is trusted; the request is a file without a name, since all can see arguments.
+The program stays outside, the command's parent and out of its sight; it ends the command when codehub goes
+or the instance ends.
 """
 
 import array
@@ -37,41 +37,41 @@ class _Filter(ctypes.Structure):
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     with open(int(sys.argv[2])) as file:  # noqa: PTH123  # a descriptor
-        wish = json.load(file)
+        request = json.load(file)
     try:
-        if wish["namespaces"]:
-            _check(_libc.setns(wish["instance"], wish["namespaces"]))
-        if wish["argv"] is None:
+        if request["namespaces"]:
+            _check(_libc.setns(request["instance"], request["namespaces"]))
+        if request["argv"] is None:
             families = (socket.AF_INET, socket.AF_INET6)
             _hand_over(control, [socket.socket(family).detach() for family in families])
         else:
-            _run(control, wish)
+            _run(control, request)
     except OSError as error:
-        _report(wish["report"], error)
+        _report(request["report"], error)
         sys.exit(_FAILED)
 
 
-def _run(control: socket.socket, wish: dict) -> None:  # type: ignore[type-arg]  # what JSON gives
+def _run(control: socket.socket, request: dict) -> None:  # type: ignore[type-arg]  # what JSON gives
     terminal = None
-    if wish["size"] is not None:
+    if request["size"] is not None:
         ours, terminal = os.openpty()
-        if os.geteuid() == 0 and wish["uid"] is not None:
-            os.fchown(terminal, wish["uid"], -1)
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *wish["size"], 0, 0))
+        if os.geteuid() == 0 and request["uid"] is not None:
+            os.fchown(terminal, request["uid"], -1)
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *request["size"], 0, 0))
         _hand_over(control, [ours])
         os.close(ours)
     pid = os.fork()
     if pid == 0:
         try:
-            _become_command(wish, terminal)
+            _become_command(request, terminal)
         except BaseException as error:  # noqa: BLE001  # this process must end here
             _report(_REPORT, error)
         os._exit(_FAILED)
     os.closerange(0, 3)
-    os.close(wish["report"])
+    os.close(request["report"])
     if terminal is not None:
         os.close(terminal)
-    _watch(control, pid, wish["instance"])
+    _watch(control, pid, request["instance"])
 
 
 def _watch(control: socket.socket, pid: int, instance: int) -> None:
@@ -113,21 +113,21 @@ def _signal(pid: int, number: int) -> None:
         return  # nobody is left in there
 
 
-def _become_command(wish: dict, terminal: int | None) -> None:  # type: ignore[type-arg]
+def _become_command(request: dict, terminal: int | None) -> None:  # type: ignore[type-arg]
     """Give up all that the instance's IDE does not have, and become the command."""
-    for group in wish["groups"]:
+    for group in request["groups"]:
         os.write(group, b"0")
     os.setsid()
     if terminal is not None:
         fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
         for fd in (0, 1, 2):
             os.dup2(terminal, fd)
-    filter_lines = bytes.fromhex(wish["calls"])
+    filter_lines = bytes.fromhex(request["calls"])
     # The highest first: the report's own number may be one of the others'.
-    report = fcntl.fcntl(wish["report"], fcntl.F_DUPFD, 64)
+    report = fcntl.fcntl(request["report"], fcntl.F_DUPFD, 64)
     os.dup2(report, _REPORT)
     os.closerange(_REPORT + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    _give_up_rights(wish)
+    _give_up_rights(request)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
         signal.signal(number, signal.SIG_DFL)
     os.umask(0o022)
@@ -137,22 +137,22 @@ def _become_command(wish: dict, terminal: int | None) -> None:  # type: ignore[t
     if filter_lines:
         program = _Filter(len(filter_lines) // _FILTER_LINE_BYTES, filter_lines)
         _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0))
-    os.execve(wish["argv"][0], wish["argv"], wish["environment"])  # noqa: S606  # the command is a shell that codehub names
+    os.execve(request["argv"][0], request["argv"], request["environment"])  # noqa: S606  # the command is a shell that codehub names
 
 
-def _give_up_rights(wish: dict) -> None:  # type: ignore[type-arg]
-    if wish["gives_up"]:
+def _give_up_rights(request: dict) -> None:  # type: ignore[type-arg]
+    if request["gives_up"]:
         for capability in range(_last_capability() + 1):
             _check(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0))
-    if wish["uid"] is not None:
+    if request["uid"] is not None:
         os.setgroups([])
-        os.setresgid(wish["uid"], wish["uid"], wish["uid"])
-        os.setresuid(wish["uid"], wish["uid"], wish["uid"])
-    if wish["gives_up"]:
+        os.setresgid(request["uid"], request["uid"], request["uid"])
+        os.setresuid(request["uid"], request["uid"], request["uid"])
+    if request["gives_up"]:
         header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
         _check(_libc.capset(header, bytes(24)))
-    if wish["processes"] is not None:
-        resource.setrlimit(resource.RLIMIT_NPROC, tuple(wish["processes"]))
+    if request["processes"] is not None:
+        resource.setrlimit(resource.RLIMIT_NPROC, tuple(request["processes"]))
 
 
 def _last_capability() -> int:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from codehub.adapters.byte_streams import ConnectionStream
 from codehub.adapters.command_script import environment_of, shell_argv
-from codehub.adapters.local.entered import Entered, rows_first
+from codehub.adapters.local.enter_program import EnterProgram, rows_first
 from codehub.adapters.local.instances import LocalInstances
 from codehub.adapters.local.launch import Launcher
 from codehub.adapters.local.listening import look
@@ -82,7 +82,7 @@ class LocalInstanceAccess:
         finally:
             await helper.leave()
 
-    def _start(self, entrance: Entrance, command: Command) -> Entered:
+    def _start(self, entrance: Entrance, command: Command) -> EnterProgram:
         launcher = self._launcher()
         ide = self._instances.ides.get(entrance.record.ide)
         if ide is None:
@@ -96,8 +96,8 @@ class LocalInstanceAccess:
         uid = launcher.accounts.uid_of(entrance.workspace_id)
         is_limited = entrance.record.sandboxed or uid is not None
         limit = processes_max(entrance.main.pid) if is_limited else None
-        with launcher.limits.entered_by(entrance.workspace_id) as groups:
-            return Entered(
+        with launcher.limits.open_groups(entrance.workspace_id) as groups:
+            return EnterProgram(
                 {
                     "namespaces": entrance.flags(frozenset(_NAMESPACES)),
                     "uid": uid,
@@ -121,7 +121,7 @@ class LocalInstanceAccess:
         with self._entrance(workspace_id) as entrance:
             if "net" not in entrance.foreign:
                 raise RelayRefused
-            helper = Entered(
+            helper = EnterProgram(
                 {"namespaces": entrance.flags(_OF_THE_NETWORK), "argv": None}, entrance.pidfd, ()
             )
         try:

@@ -76,7 +76,7 @@ class Launcher:
         try:
             if self.bwrap is None:
                 return self._plain(spec, home, ide, paths, uid, groups, runtime)
-            return self._sandboxed(self.bwrap, spec, home, ide, paths, uid, groups)
+            return self._sandbox_command(self.bwrap, spec, home, ide, paths, uid, groups)
         finally:
             os.close(runtime)
 
@@ -103,7 +103,7 @@ class Launcher:
             os.chown(paths.runtime, uid, uid)
         shorten(paths.log)
 
-    def _sandboxed(
+    def _sandbox_command(
         self,
         bwrap: Path,
         spec: InstanceSpec,

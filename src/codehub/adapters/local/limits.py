@@ -27,9 +27,9 @@ class Limits:
     """The groups' parents by what they limit; one and the same directory for all under cgroup v2."""
 
     parents: Mapping[str, Path]
-    unified: bool
-    most: Totals | None = None
-    """What all of them may take together."""
+    is_unified: bool
+    totals: Totals | None = None
+    """What all workspaces together may take."""
 
     @property
     def missing(self) -> list[str]:
@@ -40,21 +40,19 @@ class Limits:
         entries = []
         for name, parent in self.parents.items():
             group = parent / str(workspace_id)
-            make_group(parent, name, unified=self.unified)
+            make_group(parent, name, unified=self.is_unified)
             group.mkdir(exist_ok=True)
-            for file, value in _values(name, resources, unified=self.unified):
+            for file, value in _values(name, resources, unified=self.is_unified):
                 with suppress(FileNotFoundError):  # swap may not be counted
                     (group / file).write_text(value)
             entries.append(group / "cgroup.procs")
-        if self.most is not None:
-            bind_together(self.parents, self.most, unified=self.unified)
+        if self.totals is not None:
+            bind_together(self.parents, self.totals, unified=self.is_unified)
         return list(dict.fromkeys(entries))
 
     @contextmanager
-    def entered_by(self, workspace_id: UUID) -> Iterator[list[int]]:
-        """Yield descriptors by which a process enters the groups of a running instance, from wherever it
-        is.
-        """
+    def open_groups(self, workspace_id: UUID) -> Iterator[list[int]]:
+        """Yield descriptors by which a process enters the groups of a running instance from any namespace."""
         entries = dict.fromkeys(
             parent / str(workspace_id) / "cgroup.procs" for parent in self.parents.values()
         )
@@ -72,7 +70,7 @@ class Limits:
         try:
             memory = self.parents["memory"] / str(workspace_id)
             cpu = self.parents["cpu"] / str(workspace_id)
-            if self.unified:
+            if self.is_unified:
                 cpu_stat = dict(line.split() for line in (cpu / "cpu.stat").read_text().splitlines())
                 used, spent_s = (
                     int((memory / "memory.current").read_text()),
@@ -101,10 +99,10 @@ class Limits:
             remove_group(parent)
 
 
-def find_limits(install_id: str, most: Totals | None = None) -> Limits:
+def find_limits(install_id: str, totals: Totals | None = None) -> Limits:
     """Return what control groups this process can make. Only root is asked to: others rarely own any."""
     if os.geteuid() != 0:
-        return Limits({}, unified=False)
+        return Limits({}, is_unified=False)
     name = f"codehub-{install_id}"
     unified = is_unified(_ROOT)
     candidates = dict.fromkeys(_CONTROLLERS, _ROOT / name) if unified else _own_groups(name)
@@ -113,7 +111,7 @@ def find_limits(install_id: str, most: Totals | None = None) -> Limits:
         with suppress(OSError):
             make_group(parent, controller, unified=unified)
             parents[controller] = parent
-    return Limits(parents, unified=unified, most=most)
+    return Limits(parents, is_unified=unified, totals=totals)
 
 
 def _own_groups(name: str) -> dict[str, Path]:

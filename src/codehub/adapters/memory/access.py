@@ -138,18 +138,18 @@ class MemoryAccess:
         token_sha256: bytes,
         scope: Scope,
         lasts: timedelta | None,
-        most: int,
-        asked_by: bytes,
+        tokens_max: int,
+        key_sha256: bytes,
     ) -> Token:
         now = self._now()
-        if (await self.let_in([asked_by])).get(asked_by) != self._users[user_id].user:
+        if (await self.users_by_keys([key_sha256])).get(key_sha256) != self._users[user_id].user:
             raise KeyEnded
         live = [
             token
             for token in await self.tokens(user_id)
             if token.expires_at is None or token.expires_at > now
         ]
-        if len(live) >= most:
+        if len(live) >= tokens_max:
             raise TooManyTokens(str(user_id))
         token = Token(token_id, name, scope, now, None if lasts is None else now + lasts, None)
         self._tokens[token_sha256] = (user_id, token)
@@ -216,7 +216,7 @@ class MemoryAccess:
             raise UnknownUser(str(user_id))
         self._end_keys(user_id)
 
-    async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
+    async def users_by_keys(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
         now = self._now()
         owners = {
             key: session.user_id
@@ -252,11 +252,11 @@ class MemoryAccess:
             self._failures[key] = (1 if is_forgotten else failures + 1, now)
         return 0.0
 
-    async def forgive(self, keys: Sequence[str]) -> None:
+    async def clear_failures(self, keys: Sequence[str]) -> None:
         for key in keys:
             self._failures.pop(key, None)
 
-    async def take_back(self, keys: Sequence[str]) -> None:
+    async def uncount_try(self, keys: Sequence[str]) -> None:
         for key in keys:
             failures, last_at = self._failures.pop(key, (0, self._now()))
             if failures > 1:

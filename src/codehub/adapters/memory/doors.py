@@ -70,7 +70,7 @@ class MemoryDoors:
         _check(code_sha256, challenge, door, path)
         if door.workspace_id not in self._store.rows:
             raise Contradiction("a code is of a workspace that is there")
-        if not await self._access.let_in([session_sha256]):
+        if not await self._access.users_by_keys([session_sha256]):
             return False
         now = self._now()
         self._codes = {key: code for key, code in self._codes.items() if code.expires_at > now}
@@ -87,7 +87,7 @@ class MemoryDoors:
         row = self._store.rows[door.workspace_id]
         if _is_gone(row) or row.spec.deleted_at is not None:
             return None
-        if not await self._access.let_in([code.session_sha256]):
+        if not await self._access.users_by_keys([code.session_sha256]):
             return None
         del self._codes[code_sha256]
         siblings = [key for key, (_door, session) in self._doors.items() if session == code.session_sha256]
@@ -99,7 +99,7 @@ class MemoryDoors:
     async def people(self, door_hashes: Collection[bytes]) -> Mapping[bytes, Visitor]:
         """Return whom these doors let in, those of them that do."""
         open_doors = {key: self._doors[key] for key in door_hashes if key in self._doors}
-        users = await self._access.let_in([session for _door, session in open_doors.values()])
+        users = await self._access.users_by_keys([session for _door, session in open_doors.values()])
         return {
             key: Visitor(users[session].id, users[session].username, door=door)
             for key, (door, session) in open_doors.items()

@@ -102,7 +102,7 @@ class ObjectArchives:
     ) -> None:
         await self._objects.check()
         while not await self.secure(key):
-            async with self._jobs.opened(key, capacity, time_limit_s) as archive:
+            async with self._jobs.open(key, capacity, time_limit_s) as archive:
                 # Whoever committed it meanwhile may not have seen what was opened just now.
                 if await self.secure(key):
                     return
@@ -125,7 +125,7 @@ class ObjectArchives:
 
     async def read_by_job(self, key: str, run: RunJob, report: Report, *, time_limit_s: int) -> None:
         meta = await self._meta_of(_check_key(key))
-        grants = await self._jobs.readable(key, meta.content, time_limit_s)
+        grants = await self._jobs.read_grants(key, meta.content, time_limit_s)
         try:
             await run_restoring(run, grants, report)
         except ActionFailed as error:

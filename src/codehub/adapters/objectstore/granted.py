@@ -43,20 +43,20 @@ _TOTAL = re.compile(r"bytes \d+-\d+/(\d+)")
 
 
 class ArchiveGone(ActionFailed):
-    """There is none. Whether anything is lost by that knows only who asked for it."""
+    """There is no such archive. Only the caller knows whether anything is lost by that."""
 
     def __init__(self, key: str) -> None:
         super().__init__(Message(Code.ARCHIVE_NOT_THERE, {"key": key}))
 
 
 class GrantedArchive(Protocol):
-    """The one archive."""
+    """The one archive that the grants are for."""
 
     version: str
-    """What the store calls the bytes that were read; nothing if it has no word for them."""
+    """The store's version of the bytes that were read; empty if it has no versions."""
 
     async def upload(self, parts: AsyncGenerator[bytes, None]) -> None:
-        """Store it, all or nothing. Raises LongerThanEstimated."""
+        """Store it whole, or nothing of it. Raises LongerThanEstimated."""
 
     def download(self) -> Iterator[bytes]:
         """Yield it. Blocks: for a thread. Raises ArchiveGone."""
@@ -68,7 +68,7 @@ def open_archive(grants: Grants, directory: Path) -> GrantedArchive:
 
 
 class GrantedObject:
-    """In a bucket."""
+    """The archive as an object of a bucket."""
 
     def __init__(self, grants: Grants) -> None:
         self.version = ""
@@ -116,7 +116,7 @@ class GrantedObject:
         body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
         # An upload that is gone was completed, by a request whose
         # answer was lost, or aborted: reading back tells.
-        self._ask("POST", url, body, also={HTTPStatus.NOT_FOUND})
+        self._ask("POST", url, body, accepted={HTTPStatus.NOT_FOUND})
 
     def download(self) -> Iterator[bytes]:
         first, total = self._range(0, _RANGE_BYTES)
@@ -131,8 +131,8 @@ class GrantedObject:
 
     def _range(self, start: int, end: int) -> tuple[bytes, int]:
         """Return what is there, and how long the whole is. All of it must be of one version."""
-        wanted = {"Range": f"bytes={start}-{end - 1}"}
-        answer = self._ask("GET", self._grants.place, headers=wanted, also=_NOT_THERE)
+        headers = {"Range": f"bytes={start}-{end - 1}"}
+        answer = self._ask("GET", self._grants.place, headers=headers, accepted=_NOT_THERE)
         if answer.status == HTTPStatus.NOT_FOUND:
             raise ArchiveGone(self._grants.key)
         if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
@@ -152,9 +152,9 @@ class GrantedObject:
         content: bytes | None = None,
         *,
         headers: Mapping[str, str] = MappingProxyType({}),
-        also: Set[HTTPStatus] = frozenset(),
+        accepted: Set[HTTPStatus] = frozenset(),
     ) -> Answer:
-        """Return a good answer, or one of these others."""
+        """Return an answer that is good, or whose status is accepted too."""
         target, host = url.removeprefix(self._server), urlsplit(url).netloc
 
         def ask() -> Answer:
@@ -168,7 +168,7 @@ class GrantedObject:
         except Unreachable as error:
             facts = {"url": self._server, "text": str(error)}
             raise BackendUnreachable(Message(Code.STORE_UNUSABLE, facts)) from None
-        if answer.status in _GOOD or answer.status in also:
+        if answer.status in _GOOD or answer.status in accepted:
             return answer
         raise self._refusal(answer)
 
@@ -188,7 +188,7 @@ class GrantedObject:
 
 
 class GrantedFile:
-    """Below a mounted directory."""
+    """The archive as a file below a mounted directory."""
 
     version = ""
 

@@ -20,7 +20,7 @@ from codehub.adapters.objectstore.grants import Grants, PartGrants
 from codehub.adapters.objectstore.meta import Content
 from codehub.adapters.objectstore.outcome import Archived, Restored, outcome_of, progress_of
 from codehub.adapters.objectstore.refusals import as_exception
-from codehub.adapters.objectstore.signing import LIFETIME_S_MAX, SIGNATURE, search
+from codehub.adapters.objectstore.signing import LIFETIME_S_MAX, SIGNATURE, encode_query
 from codehub.adapters.objectstore.store import (
     Objects,
     make_directories,
@@ -68,18 +68,18 @@ class JobArchives:
         self._objects = objects
 
     @asynccontextmanager
-    async def opened(self, key: str, size: int, time_limit_s: int) -> AsyncIterator[OpenArchive]:
-        """`size`: how long the archive will be at most, about."""
+    async def open(self, key: str, size: int, time_limit_s: int) -> AsyncIterator[OpenArchive]:
+        """Yield an archive to write. `size`: how long it will be at most, about."""
         if self._objects.directory is None:
-            archive: OpenArchive = await _OpenObject.begun(self._objects, key, size, time_limit_s)
+            archive: OpenArchive = await _OpenObject.begin(self._objects, key, size, time_limit_s)
         else:
-            archive = await _OpenFile.begun(self._objects, self._objects.directory, key)
+            archive = await _OpenFile.begin(self._objects, self._objects.directory, key)
         try:
             yield archive
         finally:
             await archive.abandon()
 
-    async def readable(self, key: str, content: Content, time_limit_s: int) -> JobGrants:
+    async def read_grants(self, key: str, content: Content, time_limit_s: int) -> JobGrants:
         """Return the grants to read a committed archive."""
         directory = self._objects.directory
         if directory is None:
@@ -94,7 +94,7 @@ class JobArchives:
 
 
 async def run_archiving(run: RunJob, grants: JobGrants, report: Report) -> Archived:
-    """Return what the Job has archived. Raises what kept it from that."""
+    """Return what the Job has archived, or raise why it has not."""
     outcome = outcome_of(await _run(run, grants, report))
     if not isinstance(outcome, Archived):
         raise EngineFailed(Message(Code.JOB_SILENT, {"text": repr(outcome)}))
@@ -108,11 +108,11 @@ async def run_restoring(run: RunJob, grants: JobGrants, report: Report) -> None:
 
 
 async def _run(run: RunJob, grants: JobGrants, report: Report) -> str:
-    def hear(line: str) -> None:
+    def on_line(line: str) -> None:
         if (amount := progress_of(line)) is not None:
             report(amount)
 
-    return await run(grants, hear)
+    return await run(grants, on_line)
 
 
 class _Bucket:
@@ -132,7 +132,7 @@ class _Bucket:
     def url(self, method: str, key: str, time_limit_s: int, **query: str) -> str:
         signer, path = self.uploads.signer, self._path(key)
         at, lifetime_s = _validity(time_limit_s)
-        return f"{signer.server}{path}?{search(signer.query(method, path, query, at, lifetime_s))}"
+        return f"{signer.server}{path}?{encode_query(signer.query(method, path, query, at, lifetime_s))}"
 
     def parts(self, key: str, upload_id: str, size: int, time_limit_s: int) -> PartGrants:
         """Return what fits into the grants of a Job: all that the parts have in common stands there once."""
@@ -145,7 +145,7 @@ class _Bucket:
         ]
         shared = {name: value for name, value in queries[0].items() if name not in ("partNumber", SIGNATURE)}
         return PartGrants(
-            f"{signer.server}{path}?{search(shared)}",
+            f"{signer.server}{path}?{encode_query(shared)}",
             [query[SIGNATURE] for query in queries],
             part_bytes,
             self.url("POST", key, time_limit_s, uploadId=upload_id),
@@ -156,7 +156,7 @@ class _Bucket:
 
 
 class _OpenObject:
-    """An upload that was begun for a Job."""
+    """An upload that was begin for a Job."""
 
     def __init__(
         self, objects: Objects, bucket: _Bucket, key: str, upload_id: str, grants: JobGrants
@@ -169,7 +169,7 @@ class _OpenObject:
         self._is_accepted = False
 
     @classmethod
-    async def begun(cls, objects: Objects, key: str, size: int, time_limit_s: int) -> "_OpenObject":
+    async def begin(cls, objects: Objects, key: str, size: int, time_limit_s: int) -> "_OpenObject":
         bucket = _Bucket(objects)
         try:
             upload_id = await in_thread(bucket.uploads.open, bucket.name(key))
@@ -223,7 +223,7 @@ class _OpenFile:
         self._path = root / name
 
     @classmethod
-    async def begun(cls, objects: Objects, root: Path, key: str) -> "_OpenFile":
+    async def begin(cls, objects: Objects, root: Path, key: str) -> "_OpenFile":
         with objects.report_failures():
             await in_thread(make_directories, root, key)
             await in_thread(_give_to_job, root, (root / key).parent)

@@ -92,13 +92,13 @@ def _line(outcome: str, **fields: Any) -> str:
 
 def _message(message: Message) -> Mapping[str, Any]:
     """Return it as JSON. A long text loses its middle: a path's last name is the one that people look for."""
-    facts = {name: _shortened(fact) for name, fact in to_json(message.facts).items()}
+    facts = {name: _shorten(fact) for name, fact in to_json(message.facts).items()}
     return {"code": message.code, "facts": facts}
 
 
-def _shortened(fact: Any) -> Any:
+def _shorten(fact: Any) -> Any:
     if isinstance(fact, dict):
-        return {name: _shortened(value) for name, value in fact.items()}
+        return {name: _shorten(value) for name, value in fact.items()}
     if not isinstance(fact, str) or len(fact) <= _TEXT_LENGTH_MAX:
         return fact
     half = _TEXT_LENGTH_MAX // 2

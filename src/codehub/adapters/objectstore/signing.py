@@ -21,7 +21,7 @@ _SAFE = "-_.~"
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Who asks, and which server."""
+    """Credentials and the server that they are for: signs requests."""
 
     endpoint: str
     region: str
@@ -31,7 +31,7 @@ class Signer:
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> "Signer | None":
-        """Return the one that these variables name, or None if they hold no credentials."""
+        """Return the signer that these variables describe, or None if they hold no credentials."""
         access_key, secret_key = (
             environment.get(f"AWS_{name}") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
         )
@@ -58,7 +58,7 @@ class Signer:
             headers["x-amz-security-token"] = self.token
         names = ";".join(sorted(headers))
         lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-        signature = self._sign("\n".join((method, path, search(query), lines, names, _EMPTY)), at)
+        signature = self._sign("\n".join((method, path, encode_query(query), lines, names, _EMPTY)), at)
         credential = f"Credential={self.access_key}/{self._scope(at)}"
         proof = f"{_ALGORITHM} {credential}, SignedHeaders={names}, Signature={signature}"
         return headers | {"authorization": proof}
@@ -77,7 +77,7 @@ class Signer:
         if self.token:
             proof["X-Amz-Security-Token"] = self.token
         signed = {**query, **proof}
-        request = (method, path, search(signed), f"host:{self._host}\n", "host", "UNSIGNED-PAYLOAD")
+        request = (method, path, encode_query(signed), f"host:{self._host}\n", "host", "UNSIGNED-PAYLOAD")
         return signed | {SIGNATURE: self._sign("\n".join(request), at)}
 
     @property
@@ -96,7 +96,7 @@ class Signer:
         return hmac.digest(key, text.encode(), "sha256").hex()
 
 
-def search(query: Mapping[str, str]) -> str:
+def encode_query(query: Mapping[str, str]) -> str:
     """Return the query as it stands in a URL, and in what is signed."""
     return "&".join(f"{quote(name, safe=_SAFE)}={quote(query[name], safe=_SAFE)}" for name in sorted(query))
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 from codehub.adapters.objectstore.patience import ask_patiently
 from codehub.adapters.objectstore.refusals import refusal_text
-from codehub.adapters.objectstore.signing import Signer, search
+from codehub.adapters.objectstore.signing import Signer, encode_query
 from codehub.http_client import Answer, Connection, Unreachable
 
 _TIMEOUT_S = 30
@@ -99,7 +99,7 @@ class Uploads:
 
         def ask() -> Answer:
             headers = self.signer.headers(method, path, query, datetime.now(UTC))
-            return connection.ask(method, f"{path}?{search(query)}", headers)
+            return connection.ask(method, f"{path}?{encode_query(query)}", headers)
 
         try:
             return ask_patiently(ask)

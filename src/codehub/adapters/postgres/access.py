@@ -125,14 +125,14 @@ class PostgresAccess:
         token_sha256: bytes,
         scope: Scope,
         lasts: timedelta | None,
-        most: int,
-        asked_by: bytes,
+        tokens_max: int,
+        key_sha256: bytes,
     ) -> Token:
         async with translate_errors(), self._pool.acquire() as connection, connection.transaction():
             await connection.execute(*self._sql["lock_owner"](user_id=user_id))
-            if not await connection.fetchval(*self._sql["is_key_of"](key_sha256=asked_by, user_id=user_id)):
+            if not await connection.fetchval(*self._sql["is_key_of"](key_sha256=key_sha256, user_id=user_id)):
                 raise KeyEnded
-            if await connection.fetchval(*self._sql["live_tokens"](user_id=user_id)) >= most:
+            if await connection.fetchval(*self._sql["live_tokens"](user_id=user_id)) >= tokens_max:
                 raise TooManyTokens(str(user_id))
             row = await connection.fetchrow(
                 *self._sql["add_token"](
@@ -183,9 +183,9 @@ class PostgresAccess:
                 raise UnknownUser(str(user_id))
             await connection.execute(*self._sql["end_keys"](user_id=user_id, keep=None))
 
-    async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
+    async def users_by_keys(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
         async with translate_errors():
-            rows = await self._pool.fetch(*self._sql["let_in"](keys=list(keys)))
+            rows = await self._pool.fetch(*self._sql["users_by_keys"](keys=list(keys)))
         return {bytes(row["sha256"]): _to_user(row) for row in rows}
 
     async def device_signing_key(self) -> SigningKey:
@@ -214,15 +214,15 @@ class PostgresAccess:
             await connection.execute(*self._sql["count_failures"](keys=keys, counts=counts))
         return 0.0
 
-    async def forgive(self, keys: Sequence[str]) -> None:
+    async def clear_failures(self, keys: Sequence[str]) -> None:
         async with translate_errors():
-            await self._pool.execute(*self._sql["forgive"](keys=[_hash(key) for key in keys]))
+            await self._pool.execute(*self._sql["clear_failures"](keys=[_hash(key) for key in keys]))
 
-    async def take_back(self, keys: Sequence[str]) -> None:
+    async def uncount_try(self, keys: Sequence[str]) -> None:
         key_hashes = sorted(map(_hash, keys))
         async with translate_errors(), self._pool.acquire() as connection, connection.transaction():
             await self._lock_tries(connection, key_hashes)
-            await connection.execute(*self._sql["take_back"](keys=key_hashes))
+            await connection.execute(*self._sql["uncount_try"](keys=key_hashes))
 
     async def _lock_tries(self, connection: "Executor", keys: Sequence[bytes]) -> None:
         """Wait for whoever counts one of these. They come sorted, so that there is no deadlock."""

@@ -124,7 +124,7 @@ ORDER BY created_at, id;
 -- name: is_user
 SELECT EXISTS (SELECT FROM users WHERE id = :id);
 
--- name: let_in
+-- name: users_by_keys
 SELECT s.id_sha256 AS sha256, u.id, u.username, u.role, u.disabled, u.created_at
 FROM sessions s JOIN users u ON u.id = s.user_id
 WHERE s.id_sha256 = ANY (:keys::bytea[]) AND s.expires_at > now() AND NOT u.disabled
@@ -149,10 +149,10 @@ FROM clock LEFT JOIN login_failures f ON f.key_sha256 = ANY (:keys::bytea[]);
 INSERT INTO login_failures (key_sha256, failures) SELECT unnest(:keys::bytea[]), unnest(:counts::integer[])
 ON CONFLICT (key_sha256) DO UPDATE SET failures = excluded.failures, last_at = clock_timestamp();
 
--- name: forgive
+-- name: clear_failures
 -- And, as nobody else does it, forget what is long over.
 DELETE FROM login_failures WHERE key_sha256 = ANY (:keys::bytea[]) OR last_at < now() - interval '1 day';
 
--- name: take_back
+-- name: uncount_try
 WITH gone AS (DELETE FROM login_failures WHERE key_sha256 = ANY (:keys::bytea[]) AND failures = 1)
 UPDATE login_failures SET failures = failures - 1 WHERE key_sha256 = ANY (:keys::bytea[]) AND failures > 1;

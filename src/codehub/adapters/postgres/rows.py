@@ -60,7 +60,7 @@ def to_recorded(row: Row) -> Recorded:
 
 def from_spec(spec: Spec) -> dict[str, Any]:
     """Return the parameters of `create_workspace` and `amend`, but for the id."""
-    return {column.name: _encoded(column, [spec])[0] for column in SPEC}
+    return {column.name: _encode(column, [spec])[0] for column in SPEC}
 
 
 def from_changes(changes: Sequence[Change]) -> dict[str, list[Any]]:
@@ -68,13 +68,13 @@ def from_changes(changes: Sequence[Change]) -> dict[str, list[Any]]:
     statuses = [change.status for change in changes]
     return {
         "id": [change.workspace_id for change in changes],
-        **{column.name: _encoded(column, statuses) for column in STATUS},
+        **{column.name: _encode(column, statuses) for column in STATUS},
         "revision": [change.revision for change in changes],
         "recover_at": [change.recover_at for change in changes],
     }
 
 
-def _encoded(column: Column, holders: Iterable[Spec | Status]) -> list[Any]:
+def _encode(column: Column, holders: Iterable[Spec | Status]) -> list[Any]:
     """Return one column of many rows."""
     values, encode = map(attrgetter(column.name), holders), column.type.encode
     return list(values) if encode is None else [None if value is None else encode(value) for value in values]

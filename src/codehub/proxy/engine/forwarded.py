@@ -23,7 +23,7 @@ class Sender:
         if self._is_trusted:
             return self._relayed_lines(block)
         if self._host != block.host:
-            self._host, self._lines = block.host, _forwarded(self._address, block.host, self._proto)
+            self._host, self._lines = block.host, _forwarded_lines(self._address, block.host, self._proto)
         return self._lines
 
     def _relayed_lines(self, block: HeaderBlock) -> bytes:
@@ -35,10 +35,10 @@ class Sender:
             proto = given
         if (named := block.fields.get(b"x-forwarded-host")) and HOST.fullmatch(named):
             host = named
-        return _forwarded(address, host, proto)
+        return _forwarded_lines(address, host, proto)
 
 
-def _forwarded(address: bytes, host: bytes, proto: bytes) -> bytes:
+def _forwarded_lines(address: bytes, host: bytes, proto: bytes) -> bytes:
     return b"X-Forwarded-For: %b\r\nX-Forwarded-Host: %b\r\nX-Forwarded-Proto: %b\r\n" % (
         address,
         host,

@@ -108,7 +108,7 @@ class ResponseHead:
             if not self._rules.secrets.is_own_cookie(value):
                 self._lines += (name, b": ", _kept_cookie(value, self._mount), b"\r\n")
         elif lower == b"location":
-            self._lines += (name, b": ", self._mounted(value), b"\r\n")
+            self._lines += (name, b": ", self._mount_location(value), b"\r\n")
 
     def body(self, *, to_head: bool, decodes: bool) -> Body:
         """Return where its body ends."""
@@ -120,13 +120,13 @@ class ResponseHead:
 
     def to_client(self, request_id: bytes | None, *, closes: bool, decodes: bool = False) -> bytes:
         """Return the head as the client is given it."""
-        return _ended(self._start if decodes else self._framed, request_id, closes=closes)
+        return _end_head(self._start if decodes else self._framed, request_id, closes=closes)
 
     def to_client_edited(self, request_id: bytes | None, *, closes: bool) -> bytes:
         """Return the head as the client is given it with another body, in chunks."""
         lines = (line for line in self._framed.split(b"\r\n")[:-1] if not _OF_THE_BYTES.match(line))
         start = b"\r\n".join((*lines, b"Transfer-Encoding: chunked", b""))
-        return _ended(start, request_id, closes=closes)
+        return _end_head(start, request_id, closes=closes)
 
     def values(self, name: bytes) -> list[bytes]:
         """Return what the client is told under this name, in lower case, line by line."""
@@ -155,7 +155,7 @@ class ResponseHead:
             raise Malformed("a length that is no number")
         return (None if length is None else int(length)), False
 
-    def _mounted(self, location: bytes) -> bytes:
+    def _mount_location(self, location: bytes) -> bytes:
         """Bring a path of the server's own back under where it is mounted.
 
         What a browser would take for another host too.
@@ -181,7 +181,7 @@ class ResponseHead:
         self._lines = kept
 
 
-def _ended(start: bytes, request_id: bytes | None, *, closes: bool) -> bytes:
+def _end_head(start: bytes, request_id: bytes | None, *, closes: bool) -> bytes:
     if closes:
         start += b"Connection: close\r\n"
     if request_id is None:

@@ -62,7 +62,7 @@ class FrameReader:
             position += before
             if not header[0] & CONTROL:
                 frames.append(
-                    (size, _unmasked(header, before, data[position : position + size]) if is_short else b"")
+                    (size, _unmask(header, before, data[position : position + size]) if is_short else b"")
                 )
             self._skip = size
         self._rest = data[position:]
@@ -85,10 +85,10 @@ def _one_whole(data: bytes) -> list[Frame] | None:
         start += 4
     if size > _SHORT or len(data) != start + size:
         return None
-    return [] if data[0] & CONTROL else [(size, _unmasked(data, start, data[start:]))]
+    return [] if data[0] & CONTROL else [(size, _unmask(data, start, data[start:]))]
 
 
-def _unmasked(header: bytes, size: int, payload: bytes) -> bytes:
+def _unmask(header: bytes, size: int, payload: bytes) -> bytes:
     if not header[1] & MASKED:
         return payload
     length = len(payload)

@@ -23,7 +23,7 @@ from codehub.core.workspace import Workspace
 from codehub.proxy.engine.targets import Answer
 from codehub.text import section
 from codehub.web.domain_text import message_text, remedy_text, trouble_text, under_way_text
-from codehub.web.measures import progress_words
+from codehub.web.measures import progress_text
 from codehub.web.theme import TOKENS
 
 ACTIONS = "_codehub"
@@ -304,7 +304,7 @@ def _far(workspace: Workspace, progress: Progress | None, language: str) -> str:
     held = lost_host(status.conditions) if status.held_up is None else status.held_up.message
     if held is not None:
         return message_text(held, language)
-    return "" if progress is None else progress_words(progress, language)
+    return "" if progress is None else progress_text(progress, language)
 
 
 def _texts(language: str) -> Mapping[str, str]:

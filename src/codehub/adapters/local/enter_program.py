@@ -1,4 +1,4 @@
-"""A wish goes in, the program that enters a running instance is started,
+"""A request goes in, the program that enters a running instance is started,
 and its session of a command, or its sockets, come out.
 
 Everything that the program is given is closed on our side; all that is ours is closed by `leave`.
@@ -35,28 +35,28 @@ _ENTER = Path(__file__).with_name("enter_instance.py")
 _LEAVING_S_MAX = 3.0
 
 
-class Entered:
-    """The program that enters: a session of one command, or the giver of sockets."""
+class EnterProgram:
+    """The program that enters: it runs one command, or sends sockets."""
 
-    def __init__(self, wish: dict[str, object], instance: int, groups: Sequence[int]) -> None:
-        has_pipes = wish["argv"] is not None and wish["size"] is None
+    def __init__(self, request: dict[str, object], instance: int, groups: Sequence[int]) -> None:
+        has_pipes = request["argv"] is not None and request["size"] is None
         self._control, their_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         report, their_report = os.pipe()
         pipes = [os.pipe() for _ in range(3)] if has_pipes else []
-        wish_fd = os.memfd_create("wish")
-        wish |= {"instance": instance, "report": their_report, "groups": list(groups)}
+        request_fd = os.memfd_create("request")
+        request |= {"instance": instance, "report": their_report, "groups": list(groups)}
         try:
-            os.write(wish_fd, json.dumps(wish).encode())
-            os.lseek(wish_fd, 0, os.SEEK_SET)
+            os.write(request_fd, json.dumps(request).encode())
+            os.lseek(request_fd, 0, os.SEEK_SET)
             child = subprocess.Popen(  # noqa: S603  # the command is ours
-                [sys.executable, "-I", "-S", str(_ENTER), str(their_control.fileno()), str(wish_fd)],
+                [sys.executable, "-I", "-S", str(_ENTER), str(their_control.fileno()), str(request_fd)],
                 cwd="/",
                 stdin=pipes[0][0] if pipes else subprocess.DEVNULL,
                 stdout=pipes[1][1] if pipes else subprocess.DEVNULL,
                 stderr=pipes[2][1] if pipes else subprocess.DEVNULL,
                 env={},
                 start_new_session=True,
-                pass_fds=(their_control.fileno(), wish_fd, their_report, instance, *groups),
+                pass_fds=(their_control.fileno(), request_fd, their_report, instance, *groups),
             )
         except OSError as error:
             self._control.close()
@@ -65,13 +65,14 @@ class Entered:
             raise ActionFailed(Message(Code.NOT_ENTERED, {"text": str(error)})) from error
         finally:
             their_control.close()
-            for fd in (their_report, wish_fd, *(end for pair in pipes for end in pair)):
+            for fd in (their_report, request_fd, *(end for pair in pipes for end in pair)):
                 if fd not in _our_ends(pipes):
                     os.close(fd)
         self._child = child
         self._report = DescriptorSource(report)
         self._control.setblocking(False)
         self._terminal: int | None = None
+        self._streams: Sequence[DescriptorSource | DescriptorSink] = ()
         self.input: ByteSink
         self.output: ByteSource
         self.error_output: ByteSource
@@ -115,7 +116,7 @@ class Entered:
         return await asyncio.shield(self._status)
 
     async def leave(self) -> None:
-        """Have it ended, and wait for that a while: what the kernel can't end now is waited for by nobody."""
+        """Have it ended, and wait for that a while: nobody waits longer for what the kernel can't end."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._control)
         self._control.close()
@@ -124,8 +125,6 @@ class Entered:
         self._terminal = None
         with suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), _LEAVING_S_MAX)
-
-    _streams: Sequence[DescriptorSource | DescriptorSink] = ()
 
     def _set_streams(self, input_fd: int, output_fd: int, error_fd: int | None = None) -> None:
         sink = DescriptorSink(input_fd, is_terminal=error_fd is None)
