@@ -55,9 +55,8 @@ async def test_what_is_rolled_refuses_nobody_anything_and_what_is_killed_takes_n
     client, cookie = await site.signed_in()
     work = Work(site.fleet.address, cookie, await running(client, "demo"), site.database)
     big = await running(client, "big")
-    script = b"head -c 200M /dev/urandom > /home/coder/big; echo done"
-    headers = {"Origin": site.fleet.address}
-    assert (await client.post(f"/w/{big}/run", content=script, headers=headers)).text.strip() == "done"
+    script = "head -c 200M /dev/urandom > /home/coder/big; echo done"
+    assert await site.run(client, big, script) == "done"
     async with work.under_way():
         await until(lambda: work.answered > 20 and work.heard)
         first = max(work.heard)

@@ -109,12 +109,8 @@ async def test_what_is_killed_takes_nothing_with_it_but_what_it_held(site: Site)
     client, cookie = await site.signed_in()
     work = Work(site.fleet.address, cookie, await running(client, "demo"), site.database)
     big = await running(client, "big")
-    made = await client.post(
-        f"/w/{big}/run",
-        content=b"head -c 300M /dev/urandom > big; echo done",
-        headers={"Origin": site.fleet.address},
-    )
-    assert made.text.strip().endswith("done"), made.text
+    said = await site.run(client, big, "head -c 300M /dev/urandom > big; echo done")
+    assert said.endswith("done"), said
     async with work.under_way():
         await until(lambda: work.answered > 20 and work.heard)
         first = max(work.heard)

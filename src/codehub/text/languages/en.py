@@ -1611,8 +1611,8 @@ TEXTS: Mapping[str, str] = {
     ),
     "server.steps": (
         "\nIn a browser\n  Open {url}, sign in as admin, and make a workspace.\n{password}{names}\nOr in "
-        "another terminal\n  {codehub} login {url} --username admin\n  {codehub} ws create hello --wait\n  {codehub} "
-        "ws open hello\n\n{access} Ctrl-C stops it.\nThe next start finds everything as it was."
+        "another terminal\n  {codehub} login {url} --username admin\n  {codehub} ws create hello --wait\n  "
+        "{codehub} ws open hello\n\n{access} Ctrl-C stops it.\nThe next start finds everything as it was."
     ),
     "server.steps.names": "  With Safari: start codehub with CODEHUB_WORKSPACE_HOST=none.\n",
     "server.access.local": "Only this machine reaches it.",
