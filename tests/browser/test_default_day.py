@@ -19,7 +19,7 @@ from codehub.adapters.local.network import find_gateway
 
 PASSWORD = "correct horse battery"
 IDE_MS_MAX = 120_000
-TTL_S = 15
+WARNED_S = 30
 SERVES = "mkdir -p site; echo hello from a port > site/index.html; python3 -m http.server 3000 -d site &"
 OWN = re.compile(r"http://[0-9a-f]{20}\.localhost:[0-9]+/.*")
 
@@ -77,18 +77,16 @@ async def opened(page: Page, name: str) -> Page:
     return await opening.value
 
 
-async def sleeps_after(page: Page, seconds: int) -> None:
-    """Set it as a program would, with the session of whoever looks at the workspace's page."""
-    hub, workspace_id = urlsplit(page.url), urlsplit(page.url).path.rpartition("/")[2]
-    answer = await page.request.patch(
-        f"{hub.scheme}://{hub.netloc}/api/v1/workspaces/{workspace_id}",
-        data={"standby_ttl_seconds": seconds},
-    )
+async def asked(page: Page, method: str, verb: str, **fields: int) -> None:
+    """Ask the API as whoever looks at the workspace's page."""
+    address = page.url.replace("/workspaces/", "/api/v1/workspaces/") + verb
+    answer = await page.request.fetch(address, method=method, data=fields)
     assert answer.ok, await answer.text()
 
 
 async def left_alone_it_sleeps_and_says_so(page: Page, tab: Page, pictures: Path) -> None:
-    await sleeps_after(page, TTL_S)
+    await asked(page, "POST", ":keep_awake", seconds=WARNED_S)
+    await asked(page, "PATCH", "", standby_ttl_seconds=10)
     said = tab.locator("codehub-tab h2")
     await expect(said).to_have_text("About to sleep", timeout=IDE_MS_MAX)
     await tab.screenshot(path=pictures / "warning.png")
@@ -98,7 +96,7 @@ async def left_alone_it_sleeps_and_says_so(page: Page, tab: Page, pictures: Path
 
 
 async def woken_by_its_button_everything_is_there(page: Page, tab: Page, ide: str, home: Path) -> None:
-    await sleeps_after(page, 3600)
+    await asked(page, "PATCH", "", standby_ttl_seconds=3600)
     await tab.get_by_role("button", name="Wake").click()
     await is_shown(page, "Running")
     await expect(tab.locator(FILES[ide])).to_be_visible(timeout=IDE_MS_MAX)

@@ -2,6 +2,7 @@
 name on this machine, as browsers do with those below localhost.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import urljoin, urlsplit
 
@@ -35,14 +36,17 @@ class HandBrowser:
         reached = parts._replace(netloc=f"127.0.0.1:{parts.port}").geturl()
         lines = {"Host": parts.netloc, "Cookie": self.cookies_of(parts.netloc), **headers}
         answer = httpx.request(method, reached, content=content, headers=lines, timeout=PATIENCE_S)
-        for cookie in answer.headers.get_list("set-cookie"):
+        self.keep(parts.netloc, answer.headers.get_list("set-cookie"))
+        return answer
+
+    def keep(self, host: str, cookies: Iterable[str]) -> None:
+        for cookie in cookies:
             pair, *attributes = cookie.split("; ")
             name, _, word = pair.partition("=")
-            kept = self.jar.setdefault(parts.netloc, {})
+            kept = self.jar.setdefault(host, {})
             kept[name] = word
             if "Max-Age=0" in attributes:
                 del kept[name]
-        return answer
 
     def post(self, address: str, content: str) -> httpx.Response:
         """Send something as a page of the same origin would."""
