@@ -1920,7 +1920,7 @@ TEXTS: Mapping[str, str] = {
     "program.archived": "The workspace is in the archive. Start it to restore it.",
     "program.pending": "The workspace has not been started.",
     "program.error": "The workspace is in ERROR. Recover it; `explain` says what went wrong.",
-    "program.sign_in": "Sign in first.",
+    "program.sign_in": "Sign in first. A program sends a token: {header}",
     "program.no_workspace": "There is no such workspace.",
     "program.nothing_here": "There is nothing here.",
     "program.enter": "Only a browser that goes there itself can open this.",

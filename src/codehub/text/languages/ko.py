@@ -1887,7 +1887,7 @@ TEXTS: Mapping[str, str] = {
     "program.error": (
         "워크스페이스가 ERROR 상태입니다. 복구하십시오. 무엇이 잘못되었는지는 `explain`이 알려 줍니다."
     ),
-    "program.sign_in": "먼저 로그인하십시오.",
+    "program.sign_in": "먼저 로그인하십시오. 프로그램은 토큰을 보냅니다: {header}",
     "program.no_workspace": "그런 워크스페이스가 없습니다.",
     "program.nothing_here": "여기에는 아무것도 없습니다.",
     "program.enter": "브라우저로 직접 이동해야 열 수 있습니다.",
