@@ -20,6 +20,7 @@ SUITES = (
     "wake",
     "dashboard",
     "rolling",
+    "entering",
     "kubernetes_scale",
     "crowd",
 )

@@ -106,6 +106,7 @@ async def measure(many: int, rest_s: float, load_s: float) -> None:
             "helper_image": "codehub",
             "idle_period_seconds": "10",
             "log_level": "warning",
+            "workspace_host": "none",  # sessions of many people are made in the database, and doors are not
         }
         async with running_server("postgres-18") as server, server.empty() as name:
             url = f"postgresql://admin@/{name}?host={server.directory}"

@@ -8,10 +8,14 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
+from tests.support.entering import HandBrowser
 from tests.support.fleet import PASSWORD, Balancer, Fleet, Member, fleet
 from tests.support.patience import PATIENCE_S, ask_until
 from tests.support.postgres import running_server
@@ -24,16 +28,17 @@ CLIENTS = 10
 class Load:
     """Requests at a steady pace, and WebSockets that come back when they end."""
 
-    def __init__(self, address: str, cookie: str, workspace_id: str) -> None:
+    def __init__(self, address: str, browser: HandBrowser, workspace: Mapping[str, Any]) -> None:
         self._address = address
-        self._cookie = cookie
-        self._workspace_id = workspace_id
+        self._browser = browser
+        self._workspace = workspace
         self.answered = self.failed = self.open = 0
         self.gaps_s: list[float] = []
 
     async def ask(self, pause_s: float) -> None:
-        headers = {"Cookie": self._cookie, "Origin": self._address}
-        path = f"{API}/workspaces/{self._workspace_id}"
+        cookie = self._browser.cookies_of(urlsplit(self._address).netloc)
+        headers = {"Cookie": cookie, "Origin": self._address}
+        path = f"{API}/workspaces/{self._workspace['id']}"
         number = 0
         async with httpx.AsyncClient(base_url=self._address, headers=headers, timeout=PATIENCE_S) as client:
             while True:
@@ -53,9 +58,10 @@ class Load:
 
     async def hold(self) -> None:
         host, port = self._address.removeprefix("http://").split(":")
+        own = urlsplit(self._workspace["url"]).netloc
         ask = (
-            f"GET /w/{self._workspace_id}/ HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: Upgrade\r\n"
-            f"Upgrade: websocket\r\nOrigin: {self._address}\r\nCookie: {self._cookie}\r\n\r\n"
+            f"GET / HTTP/1.1\r\nHost: {own}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            f"Origin: http://{own}\r\nCookie: {self._browser.cookies_of(own)}\r\n\r\n"
         )
         ended_at: float | None = None
         while True:
@@ -86,17 +92,19 @@ async def roll(made: Fleet, members: dict[str, list[Member]]) -> None:
             await old.ended()
 
 
-async def signed_in(made: Fleet) -> tuple[str, str]:
-    """Return a session's cookie, and a workspace that runs."""
+async def signed_in(made: Fleet) -> tuple[HandBrowser, Mapping[str, Any]]:
+    """Return the browser of somebody, and a workspace that runs and that they have entered."""
     headers = {"Origin": made.address}
     async with httpx.AsyncClient(base_url=made.address, headers=headers, timeout=PATIENCE_S) as client:
         await client.post(f"{API}/login", json={"username": "admin", "password": PASSWORD})
-        workspace_id = (await client.post(f"{API}/workspaces", json={"name": "demo"})).json()["id"]
+        workspace = (await client.post(f"{API}/workspaces", json={"name": "demo"})).json()
         await ask_until(
-            lambda: client.get(f"{API}/workspaces/{workspace_id}"),
+            lambda: client.get(f"{API}/workspaces/{workspace['id']}"),
             lambda answer: answer.json()["phase"] == "RUNNING",
         )
-        return f"codehub_session={client.cookies['codehub_session']}", workspace_id
+        browser = HandBrowser.of(made.address, client.cookies)
+    await asyncio.to_thread(browser.go, workspace["url"])
+    return browser, workspace
 
 
 async def measure(requests_per_s: int, sockets: int) -> None:
@@ -106,8 +114,7 @@ async def measure(requests_per_s: int, sockets: int) -> None:
             with fleet(Path(directory), url, drain_notice_seconds="5", drain_seconds="5") as made:
                 members = {role: [await made.start(role, slot) for slot in (0, 1)] for role in ROLES}
                 async with Balancer(made).serving():
-                    cookie, workspace_id = await signed_in(made)
-                    load = Load(made.address, cookie, workspace_id)
+                    load = Load(made.address, *await signed_in(made))
                     works = [load.ask(CLIENTS / requests_per_s) for _ in range(CLIENTS)]
                     works += [load.hold() for _ in range(sockets)]
                     tasks = [asyncio.create_task(work) for work in works]

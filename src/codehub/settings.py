@@ -16,7 +16,7 @@ from pydantic_settings import SettingsConfigDict
 from codehub.core.access import origin_of, written_origin
 from codehub.core.ceilings import Ceilings
 from codehub.core.ides import IDES
-from codehub.core.origins import NONE, WorkspaceOrigins
+from codehub.core.origins import NONE, WorkspaceOrigins, usual_host
 from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, StorageBackend
 from codehub.kubernetes_settings import KubernetesSettings
 from codehub.setting_urls import API_SCHEMES, SCHEMES, read_origins, refuse_unknown, to_networks
@@ -84,9 +84,9 @@ class Settings(KubernetesSettings):
         None,
         description="How browsers reach codehub, e.g. `https://code.example.org`. Default: `http://HOST:PORT`, which only fits if people open it by that name.",
     )
-    workspace_host: str = Field(
-        NONE,
-        description="Where each workspace has an origin of its own: `*.ws.example.net`, if every name below leads here; `*.localhost` on this machine. `none`: workspaces share the dashboard's origin.",
+    workspace_host: str | None = Field(
+        None,
+        description="Where each workspace has an origin of its own: `*.ws.example.net`, if every name below leads here. `none`: workspaces share the dashboard's origin. Default: `*.localhost` where browsers reach codehub at `http://127.0.0.1` or `http://localhost`, else `none`.",
     )
     database_url: SecretStr | None = Field(
         None,
@@ -260,7 +260,7 @@ class Settings(KubernetesSettings):
     @model_validator(mode="after")
     def _origins_fit(self) -> "Settings":
         try:
-            read_origins(self.workspace_host, self.base_url)
+            _ = self.workspace_origins
         except ValueError as error:
             raise ValueError(f"{PREFIX}WORKSPACE_HOST: {self.workspace_host!r} won't do: {error}.") from None
         return self
@@ -311,7 +311,8 @@ class Settings(KubernetesSettings):
     @property
     def workspace_origins(self) -> WorkspaceOrigins | None:
         """Where workspaces have origins of their own, if they have."""
-        return read_origins(self.workspace_host, self.base_url)
+        usual = NONE if self.is_open_elsewhere else usual_host(self.base_url)
+        return read_origins(self.workspace_host or usual, self.base_url)
 
     @property
     def is_open_elsewhere(self) -> bool:

@@ -53,6 +53,7 @@ def test_the_doctor_speaks_json(tmp_path: Path) -> None:
         "disk",
         "database",
         "port",
+        "origins",
         "archives",
         "backend",
         "sandbox",

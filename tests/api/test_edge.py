@@ -2,13 +2,15 @@
 
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
+from tests.support.entering import HandBrowser
 from tests.support.patience import PATIENCE_S
-from tests.support.program import Running, running
+from tests.support.program import running
 
 from codehub.app.server import make_listener
 
@@ -72,27 +74,31 @@ def test_a_workspace_opens_to_its_owner_alone_until_they_sign_out(tmp_path: Path
         assert login(ann, "ann") == 200
         workspace = ann.post(f"{API}/workspaces", json={"name": "demo"}).json()
         inside = f"/w/{workspace['id']}/api/status"
-        assert "kernels" in ann.get(inside).json()
+        own = f"{workspace['url'].rstrip('/')}{inside}"
         token = ann.post(f"{API}/tokens", json={"name": "ci", "scope": "write"}).json()
         bearer = {"Authorization": f"Bearer {token['token']}"}
-        assert admin.get(inside).status_code == 403
-        assert server.get(inside).status_code == 401
-        assert server.get(inside, **bearer).status_code == 200
-        session = {"Cookie": f"codehub_session={ann.cookies['codehub_session']}"}
-        assert server.get(inside, **session).status_code == 200
+        assert "kernels" in server.get(inside, **bearer).json()
+        browser = HandBrowser.of(server.address, ann.cookies)
+        for address in (own, server.address + inside):
+            where, shown = browser.go(address)
+            assert (where, "kernels" in shown.json()) == (own, True)
+        assert HandBrowser.of(server.address, admin.cookies).go(own)[1].status_code == 403
+        assert HandBrowser().go(own)[0].startswith(f"{server.address}/login?")
+        assert server.get(inside).status_code == HandBrowser().ask("GET", own).status_code == 401
+        assert ann.get(inside).status_code == 403, "a session opens nothing below the dashboard's own origin"
         assert ann.delete(f"{API}/tokens/{token['id']}").status_code == 204
-        refused(server, inside, bearer)
+        refused(lambda: server.get(inside, **bearer))
         assert ann.post(f"{API}/logout").status_code == 204
-        refused(server, inside, session)
+        refused(lambda: browser.ask("GET", own))
 
 
-def refused(server: Running, path: str, headers: dict[str, str]) -> None:
+def refused(visit: Callable[[], httpx.Response]) -> None:
     """Wait until every process of the edge has heard that this opens nothing any more."""
     limit = time.monotonic() + PATIENCE_S
     refusals = 0
     while refusals < 5:
         assert time.monotonic() < limit
-        refusals = refusals + 1 if server.get(path, **headers).status_code == 401 else 0
+        refusals = refusals + 1 if visit().status_code == 401 else 0
 
 
 def test_a_stream_whose_client_vanished_ends_though_nothing_is_sent() -> None:

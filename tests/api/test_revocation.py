@@ -5,10 +5,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from tests.support.entering import HandBrowser
 from tests.support.light_ide import light_code_server
 from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, running
@@ -30,6 +32,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             yield process
 
 
+class Way(NamedTuple):
+    """Where something opens, and the line of a request that opens it."""
+
+    host: str
+    root: str
+    line: str
+
+
+class Key(NamedTuple):
+    api: Way
+    workspace: Way
+
+
 class Ann:
     """Somebody with a running workspace, a browser and a program; and an admin."""
 
@@ -42,48 +57,50 @@ class Ann:
         self.browser.post(f"{API}/login", json=body).raise_for_status()
         token = self.browser.post(f"{API}/tokens", json={"name": "ci", "scope": "write"}).json()["token"]
         workspace = self.browser.post(f"{API}/workspaces", json={"name": "demo"}).json()
-        self.workspace_id = workspace["id"]
-        session = self.browser.cookies["codehub_session"]
+        self.workspace_id, mount = workspace["id"], f"/w/{workspace['id']}"
+        assert server.get(f"{mount}/", Authorization=f"Bearer {token}").text == "hello"
+        hand = HandBrowser.of(server.address, self.browser.cookies)
+        assert hand.go(workspace["url"])[1].text == "hello"
+        hub, own = urlsplit(server.address).netloc, urlsplit(workspace["url"]).netloc
+        session, door = (f"Cookie: {hand.cookies_of(host)}" for host in (hub, own))
+        bearer = f"Authorization: Bearer {token}"
         self.keys = {
-            "session": f"Cookie: codehub_session={session}",
-            "token": f"Authorization: Bearer {token}",
+            "session": Key(Way(hub, API, session), Way(own, "", door)),
+            "token": Key(Way(hub, API, bearer), Way(hub, mount, bearer)),
         }
-        visit = {"Authorization": f"Bearer {token}"}
-        assert (
-            httpx.get(f"{server.address}/w/{workspace['id']}/", headers=visit, timeout=PATIENCE_S).text
-            == "hello"
-        )
 
     def _client(self, server: Running) -> httpx.Client:
         return httpx.Client(base_url=server.address, timeout=PATIENCE_S)
 
-    def open(self, path: str, key: str, status: int, *, upgrades: bool = False) -> socket.socket:
+    def open(self, way: Way, path: str, status: int, *, upgrades: bool = False) -> socket.socket:
         """Ask for something that goes on, and return it once it has begun."""
         upgrade = _UPGRADE.format(base64.b64encode(os.urandom(16)).decode()) if upgrades else ""
         connection = socket.create_connection((self.host, self.port), PATIENCE_S)
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {self.host}\r\n{key}\r\n{upgrade}\r\n".encode())
+        lines = (f"GET {way.root}{path} HTTP/1.1", f"Host: {way.host}", way.line)
+        connection.sendall(("\r\n".join(lines) + f"\r\n{upgrade}\r\n").encode())
         head = b""
         while b"\r\n\r\n" not in head:
             head += connection.recv(4096)
         assert head.startswith(b"HTTP/1.1 %d " % status), head
         return connection
 
-    def open_everything(self, key: str) -> dict[str, socket.socket]:
-        logs = f"{API}/workspaces/{self.workspace_id}/logs?follow=true"
+    def open_everything(self, key: Key) -> dict[str, socket.socket]:
         return {
-            "events": self.open(f"{API}/events", key, 200),
-            "logs": self.open(logs, key, 200),
-            "socket": self.open(f"/w/{self.workspace_id}/socket", key, 101, upgrades=True),
+            "events": self.open(key.api, "/events", 200),
+            "logs": self.open(key.api, f"/workspaces/{self.workspace_id}/logs?follow=true", 200),
+            "socket": self.open(key.workspace, "/socket", 101, upgrades=True),
         }
 
     def statuses(self) -> list[int]:
         """What its keys open afterwards: at the API, and at the proxy, which remembers whom it let in."""
         codes = []
-        for path in (f"{API}/session", f"/w/{self.workspace_id}/"):
-            for key in self.keys.values():
-                name, _, value = key.partition(": ")
+        for key in self.keys.values():
+            for way, path in ((key.api, "/session"), (key.workspace, "/")):
+                name, _, value = way.line.partition(": ")
                 answer = httpx.get(
-                    f"http://{self.host}:{self.port}{path}", headers={name: value}, timeout=PATIENCE_S
+                    f"http://{self.host}:{self.port}{way.root}{path}",
+                    headers={"Host": way.host, name: value},
+                    timeout=PATIENCE_S,
                 )
                 codes.append(answer.status_code)
         return codes

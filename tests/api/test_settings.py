@@ -250,6 +250,26 @@ def test_a_place_where_workspaces_can_not_have_origins_is_refused_with_a_remedy(
         load(monkeypatch, WORKSPACE_HOST=workspace_host, PUBLIC_BASE_URL=base_url)
 
 
+@pytest.mark.parametrize(
+    ("values", "origin"),
+    [
+        ({}, "http://{label}.localhost:8000"),
+        ({"PORT": "80"}, "http://{label}.localhost"),
+        ({"HOST": "0.0.0.0", "PUBLIC_BASE_URL": "http://localhost:9000"}, "http://{label}.localhost:9000"),
+        ({"WORKSPACE_HOST": "none"}, None),
+        ({"HOST": "0.0.0.0"}, None),
+        ({"HOST": "box"}, None),
+        ({"PUBLIC_BASE_URL": "http://box:8000"}, None),
+        ({"PUBLIC_BASE_URL": "https://code.example.org"}, None),
+    ],
+)
+def test_workspaces_have_origins_by_default_where_codehub_is_reached_on_loopback_alone(
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, str], origin: str | None
+) -> None:
+    origins, label = load(monkeypatch, **values).workspace_origins, "0" * 20
+    assert (origins and origins.origin_of(label)) == (origin and origin.format(label=label))
+
+
 def test_a_typing_error_is_pointed_out() -> None:
     lines = unknown_settings(
         {"CODEHUB_PROT": "1", "CODEHUB_PORT": "1", "CODEHUB_TOKEN": "x", "CODEHUB_TEST_S3": "y", "HOME": "/"}

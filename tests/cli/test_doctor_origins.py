@@ -46,10 +46,11 @@ def answering(status: int, *, as_codehub: bool) -> Iterator[int]:
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This machine knows every name below localhost."""
+    """This machine knows every name below localhost and ws.example.net as its own."""
 
     def resolve(host: str, *arguments: Any, **options: Any) -> Any:
-        return _resolve("127.0.0.1" if host.endswith(".localhost") else host, *arguments, **options)
+        is_known = host.endswith((".localhost", ".ws.example.net"))
+        return _resolve("127.0.0.1" if is_known else host, *arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
 
@@ -62,13 +63,16 @@ def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
-def examined(workspace_host: str = "*.localhost", **settings: Any) -> Finding:
-    (finding,) = examine_origins(load_settings(workspace_host=workspace_host, **settings))
+def examined(**settings: Any) -> Finding:
+    (finding,) = examine_origins(load_settings(**settings))
     return finding
 
 
-def test_without_origins_the_doctor_says_nothing_of_them() -> None:
-    assert examine_origins(load_settings(workspace_host="none")) == []
+@pytest.mark.parametrize(
+    "settings", [{"workspace_host": "none"}, {"public_base_url": "https://code.example.org"}]
+)
+def test_without_origins_the_doctor_says_nothing_of_them(settings: dict[str, str]) -> None:
+    assert examine_origins(load_settings(**settings)) == []
 
 
 @pytest.mark.usefixtures("known")
@@ -89,16 +93,22 @@ def test_the_doctor_sees_that_something_else_answers(status: int, as_codehub: bo
         finding = examined(port=port)
     assert finding.verdict is Verdict.OPTIONAL
     assert f"what answers there is not codehub (status {status})" in finding.result
-    assert "with the Host as it came" in str(finding.do)
+    assert "start codehub on this port" in str(finding.do)
 
 
 @pytest.mark.usefixtures("known")
 def test_the_doctor_sees_that_nothing_answers() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        finding = examined(port=bound.getsockname()[1])
-    assert finding.verdict is Verdict.OPTIONAL
-    assert "leads to 127.0.0.1, and codehub can't be asked there (Connection refused)" in finding.result
+        port = bound.getsockname()[1]
+        local = examined(port=port)
+        hub = f"https://code.example.org:{port}"
+        public = examined(workspace_host="*.ws.example.net", public_base_url=hub)
+    for finding in (local, public):
+        assert finding.verdict is Verdict.OPTIONAL
+        assert "leads to 127.0.0.1, and codehub can't be asked there (Connection refused)" in finding.result
+    assert "start codehub on this port" in str(local.do)
+    assert "with the Host as it came, and a certificate for *.ws.example.net" in str(public.do)
 
 
 @pytest.mark.usefixtures("unknown")
@@ -107,12 +117,12 @@ def test_the_doctor_says_who_does_not_know_names_of_this_machine() -> None:
     assert finding.verdict is Verdict.OPTIONAL
     assert "Safari" in finding.result
     assert "CODEHUB_WORKSPACE_HOST=none" in str(finding.do)
-    assert "Programs use http://127.0.0.1:8000 and a token" in str(finding.do)
+    assert "Programs use http://127.0.0.1:8000/w/… and a token" in str(finding.do)
 
 
 @pytest.mark.usefixtures("unknown")
 def test_the_doctor_asks_for_a_wildcard_record_where_there_is_none() -> None:
-    finding = examined("*.ws.example.net", public_base_url="https://code.example.org")
+    finding = examined(workspace_host="*.ws.example.net", public_base_url="https://code.example.org")
     assert finding.verdict is Verdict.OPTIONAL
     assert finding.result == "no name below ws.example.net is known on this machine"
     assert "*.ws.example.net, that leads where https://code.example.org leads" in str(finding.do)

@@ -102,7 +102,9 @@ async def test_three_processes_serve_a_workspace(roles: SeparateRoles, tmp_path:
         assert output.code == 0, output.out
         token = (await command("token", "create", "visitor")).out.strip()
         bearer = {"Authorization": f"Bearer {token}"}
-        url = output.lines[-1]["url"]
+        workspace = output.lines[-1]
+        assert workspace["url"].endswith(f".localhost:{port_of(roles.address)}/")
+        url = workspace["path_url"]
         assert url.startswith(roles.address)
         assert await visited(url, bearer) == "hello"
         assert (await command("ws", "stop", "demo", "--wait")).code == 0

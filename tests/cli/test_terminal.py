@@ -164,6 +164,7 @@ def test_the_first_screen_says_how_to_go_on(tmp_path: Path) -> None:
         assert " of 3: " not in screen, "what is done is gone from the screen"
         assert "password: " in screen
         assert "codehub ws create hello --wait" in screen
+        assert "With Safari: start codehub with CODEHUB_WORKSPACE_HOST=none" in screen
         assert "weakened" not in screen, "a warning is for people, and said once"
         assert re.search("^address: http://127.0.0.1:\\d+$", screen, re.MULTILINE), "it fits on one screen"
         shell.type("C-c")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codehub.core.origins import Place, Unfit, UnfitOrigins, WorkspaceOrigins, origins_at
+from codehub.core.origins import Place, Unfit, UnfitOrigins, WorkspaceOrigins, origins_at, usual_host
 
 LABEL = "0123456789abcdef0123"
 HERE = WorkspaceOrigins("https", "ws.example.net", None)
@@ -68,6 +68,26 @@ def test_origins_follow_the_setting_and_the_hubs_address(written: str, base_url:
     origins = origins_at(written, base_url)
     assert origins is not None
     assert origins.origin_of(LABEL) == origin
+
+
+@pytest.mark.parametrize(
+    ("base_url", "host"),
+    [
+        ("http://127.0.0.1:8000", "*.localhost"),
+        ("http://localhost:8000", "*.localhost"),
+        ("http://[::1]:8000", "*.localhost"),
+        ("http://127.0.0.2:8000", "none"),
+        ("http://hub.localhost:8000", "none"),
+        ("http://hub.example.org", "none"),
+        ("https://hub.example.org", "none"),
+        ("https://localhost:8443", "none"),
+    ],
+)
+def test_names_that_every_browser_knows_are_the_default_and_others_are_not_guessed(
+    base_url: str, host: str
+) -> None:
+    assert usual_host(base_url) == host
+    assert (origins_at(host, base_url) is None) is (host == "none")
 
 
 def test_none_is_no_origins() -> None:

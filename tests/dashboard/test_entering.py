@@ -35,6 +35,16 @@ async def site() -> AsyncIterator[Site]:
         await opened.clients.aclose()
 
 
+@pytest.fixture
+async def local_site() -> AsyncIterator[Site]:
+    """It is opened by more than one name of its machine."""
+    names = frozenset(f"http://{host}:8000" for host in ("127.0.0.1", "localhost"))
+    world, base_url = memory_world(), "http://127.0.0.1:8000"
+    async with open_site(world, workspace_origins=ORIGINS, base_url=base_url, own_origins=names) as opened:
+        yield opened
+        await opened.clients.aclose()
+
+
 def label_of(workspace: Mapping[str, object]) -> str:
     match = re.fullmatch(r"http://([0-9a-f]{20})\.localhost:8000/", str(workspace["url"]))
     assert match is not None
@@ -154,6 +164,24 @@ async def test_whoever_signs_in_for_a_path_that_leads_to_an_origin_is_led_on_by_
         assert (page.status_code, f'content="0;url={mount}"' in page.text) == (200, True)
         other = await post(client, site, "/login", username="ann", password=PASSWORD, next="/account")
         assert (other.status_code, other.headers["location"]) == (303, "/account")
+
+
+async def test_whoever_opens_it_by_another_of_its_names_signs_in_where_origins_lead_to(
+    local_site: Site,
+) -> None:
+    async with local_site.anybody(headers={"Host": "localhost:8000"}) as client:
+        asked = await client.get("/login?next=/new%3Fa%3Db")
+        assert asked.status_code == 303
+        assert asked.headers["location"] == "http://127.0.0.1:8000/login?next=/new%3Fa%3Db"
+        again = await client.get("/login?next=/new%3Fa%3Db", headers={"Host": "127.0.0.1:8000"})
+        assert (again.status_code, 'value="/new?a=b"' in again.text) == (200, True)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost:8001", "localhost:8000@evil.example", ""])
+async def test_a_host_that_is_none_of_its_names_leads_nowhere(local_site: Site, host: str) -> None:
+    async with local_site.anybody(headers={"Host": host}) as client:
+        answer = await client.get("/login")
+        assert (answer.status_code, "location" in answer.headers) == (200, False)
 
 
 @pytest.mark.parametrize("role", Role)

@@ -22,7 +22,7 @@ RESTS = {"desired_state": "PENDING"}
 
 @asynccontextmanager
 async def opened(directory: Path, pair: Pair) -> AsyncIterator[tuple[Fleet, httpx.AsyncClient]]:
-    """A controller, an API and a proxy on a pair of servers, and an admin before the proxy."""
+    """A controller, an API and a proxy on a pair of servers, and an admin's program before the proxy."""
     with fleet(directory, pair.url) as made:
         await made.start("api", 0)
         others = [made.launch(role, 0) for role in ("controller", "proxy")]
@@ -34,7 +34,10 @@ async def opened(directory: Path, pair: Pair) -> AsyncIterator[tuple[Fleet, http
         ) as admin:
             answer = await admin.post(f"{API}/login", json={"username": "admin", "password": PASSWORD})
             assert answer.status_code == 200, answer.text
-            yield made, admin
+            token = (await admin.post(f"{API}/tokens", json={"name": "test", "scope": "write"})).json()
+        headers = {"Authorization": f"Bearer {token['token']}"}
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S, headers=headers) as program:
+            yield made, program
 
 
 async def created(admin: httpx.AsyncClient, name: str, **fields: object) -> str | None:

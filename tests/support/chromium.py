@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
 from playwright.async_api import Browser, ConsoleMessage, Page, Route, WebError, async_playwright, expect
@@ -68,14 +69,12 @@ async def watched_page(browser: Browser, complaints: list[str], **options: Any) 
     await context.add_init_script(_TOASTS_STAY)
 
     def hear(message: ConsoleMessage) -> None:
-        is_ours = "/w/" not in message.location["url"]
-        if message.type == "error" and is_ours and not any(word in message.text for word in _EXPECTED):
+        is_complaint = message.type == "error" and not any(word in message.text for word in _EXPECTED)
+        if is_complaint and _is_ours(message.location["url"]):
             complaints.append(message.text)
 
     def hear_of(error: WebError) -> None:
-        if (
-            error.page is None or "/w/" not in error.page.url
-        ):  # an IDE that is left while it loads may complain
+        if error.page is None or _is_ours(error.page.url):
             complaints.append(str(error.error))
 
     context.on("console", hear)
@@ -84,6 +83,12 @@ async def watched_page(browser: Browser, complaints: list[str], **options: Any) 
         yield await context.new_page()
     finally:
         await context.close()
+
+
+def _is_ours(url: str) -> bool:
+    """Whether a page is the hub's: an IDE that is left while it loads, or sleeps, may complain."""
+    parts = urlsplit(url)
+    return not (parts.path.startswith("/w/") or str(parts.hostname).endswith(".localhost"))
 
 
 async def sign_in(page: Page, site: Site, name: str) -> None:

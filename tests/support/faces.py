@@ -6,17 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
+from tests.support.entering import HandBrowser
 from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, codehub
 
 LIST = "the list"
 """It has the headline of an error alone."""
-_NAVIGATION = {
-    "Accept": "text/html",
-    "Sec-Fetch-Mode": "navigate",
-    "Sec-Fetch-Dest": "document",
-    "Sec-Fetch-Site": "none",
-}
 
 
 def faces_of(server: Running, client: httpx.Client, workspace_id: str) -> dict[str, str]:
@@ -24,8 +19,10 @@ def faces_of(server: Running, client: httpx.Client, workspace_id: str) -> dict[s
     token = client.post("/tokens", json={"name": "test", "scope": "write"}).json()["token"]
     path = f"/workspaces/{workspace_id}"
 
+    browser = HandBrowser.of(server.address, client.cookies)
+
     def read(address: str) -> str:
-        return html.unescape(client.get(f"{server.address}{address}", headers=_NAVIGATION).text)
+        return html.unescape(browser.go(f"{server.address}{address}")[1].text)
 
     faces = {
         "the row": client.get(path).text,

@@ -7,11 +7,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import httpx
+from tests.support.entering import HandBrowser
 from tests.support.fleet import PASSWORD, Balancer, Fleet, Member, fleet
 from tests.support.patience import PATIENCE_S, ask_until, until
 from tests.support.postgres import TestServer
@@ -64,16 +67,25 @@ class Work:
                     break
                 await asyncio.sleep(0.02)
 
-    async def hold_socket(self) -> None:
+    async def enter(self) -> tuple[str, str]:
+        """Enter the workspace, and return the host that it has for itself, and the cookie of its door."""
+        async with self.client() as client:
+            url = (await client.get(f"{API}/workspaces/{self.workspace_id}")).json()["url"]
+        name, _, word = self.cookie.partition("=")
+        browser, own = HandBrowser({urlsplit(self.address).netloc: {name: word}}), urlsplit(url).netloc
+        await asyncio.to_thread(browser.go, url)
+        return own, browser.cookies_of(own)
+
+    async def hold_socket(self, own: str, door: str) -> None:
         """Keep a WebSocket open, and note how each one ends."""
         host, port = self.address.removeprefix("http://").split(":")
         while True:
             reader, writer = await asyncio.open_connection(host, int(port))
             try:
                 writer.write(
-                    f"GET /w/{self.workspace_id}/ HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: Upgrade\r\n"
+                    f"GET / HTTP/1.1\r\nHost: {own}\r\nConnection: Upgrade\r\n"
                     f"Upgrade: websocket\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
-                    f"Origin: {self.address}\r\nCookie: {self.cookie}\r\n\r\n".encode()
+                    f"Origin: http://{own}\r\nCookie: {door}\r\n\r\n".encode()
                 )
                 head = await reader.readuntil(b"\r\n\r\n")
                 if not head.startswith(b"HTTP/1.1 101"):
@@ -112,7 +124,8 @@ class Work:
     @asynccontextmanager
     async def under_way(self, *, sockets: int = 4) -> AsyncIterator[None]:
         works = [self.ask("GET") for _ in range(3)] + [self.ask("PATCH") for _ in range(2)]
-        works += [self.hold_socket() for _ in range(sockets)] + [self.listen()]
+        own, door = await self.enter()
+        works += [self.hold_socket(own, door) for _ in range(sockets)] + [self.listen()]
         self.tasks = [asyncio.create_task(work) for work in works]
         try:
             yield
@@ -136,6 +149,20 @@ class Site:
         answer = await client.post(f"{API}/login", json=body)
         assert answer.status_code == 200, answer.text
         return client, f"codehub_session={client.cookies['codehub_session']}"
+
+    async def run(self, client: httpx.AsyncClient, workspace_id: str, script: str) -> str:
+        """Run it in a workspace, as a program of whoever has signed in."""
+        made = await client.post(f"{API}/tokens", json={"name": "test", "scope": "write"})
+        answer = await asyncio.to_thread(
+            partial(
+                httpx.post,
+                f"{self.fleet.address}/w/{workspace_id}/run",
+                content=script,
+                headers={"Authorization": f"Bearer {made.json()['token']}"},
+                timeout=PATIENCE_S,
+            )
+        )
+        return answer.text.strip()
 
     async def roll(self, role: str) -> Member:
         """Let a new one come and the oldest go, and return that."""
@@ -184,11 +211,8 @@ async def running(client: httpx.AsyncClient, name: str) -> str:
 
 async def fill(site: Site, client: httpx.AsyncClient, workspace_id: str, size: str) -> None:
     """Write a file of random bytes into its home."""
-    script = f"head -c {size} /dev/urandom > ~/big; echo done"
-    answer = await client.post(
-        f"/w/{workspace_id}/run", content=script, headers={"Origin": site.fleet.address}
-    )
-    assert answer.text.strip().endswith("done"), answer.text
+    output = await site.run(client, workspace_id, f"head -c {size} /dev/urandom > ~/big; echo done")
+    assert output.endswith("done"), output
 
 
 async def first_event(work: Work) -> int:

@@ -43,6 +43,7 @@ SUITES_BY_PATH: Mapping[str, tuple[str, ...]] = {
     "architecture": ("core",),
     "architecture/test_walk.py": ("api",),
     "browser": ("browser",),
+    "browser/test_default_day.py": ("browser", "circle"),
     "chaos": ("chaos",),
     "chaos/test_kubernetes.py": ("kubernetes",),
     "cli": ("cli",),

@@ -157,7 +157,8 @@ def _sign_in(client: httpx.Client, name: str) -> None:
 
 @contextmanager
 def at_localhost(directory: Path, **settings: str) -> Iterator[Stage]:
-    with _up(directory, workspace_host="*.localhost", **settings) as (address, data):
+    """As it comes: no setting says so."""
+    with _up(directory, **settings) as (address, data):
         yield Stage(address, data)
 
 

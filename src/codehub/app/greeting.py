@@ -13,7 +13,9 @@ def next_steps(settings: Settings, program: str, *, is_new: bool) -> str:
     codehub = "codehub" if shutil.which("codehub") else _shorten(program)
     url = settings.base_url
     password = say("steps.password", codehub=codehub) if is_new else ""
-    return say("steps", url=url, codehub=codehub, password=password, access=_describe_access(settings))
+    origins, access = settings.workspace_origins, _describe_access(settings)
+    names = say("steps.names") if origins is not None and origins.is_local else ""
+    return say("steps", url=url, codehub=codehub, password=password, names=names, access=access)
 
 
 def _describe_access(settings: Settings) -> str:

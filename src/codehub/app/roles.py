@@ -23,6 +23,7 @@ from codehub.app.platform import Platform
 from codehub.app.process import make_system, print_line, warn
 from codehub.app.server import bind_port
 from codehub.app.web import serving_faces
+from codehub.core.origins import NONE
 from codehub.engine.system import System
 from codehub.settings import Settings
 
@@ -89,6 +90,8 @@ async def proxy(settings: Settings, drain: Drain) -> None:
 async def controller(settings: Settings, drain: Drain) -> None:
     """Bring workspaces to their desired state until cancelled, or told to hand them over."""
     _require(settings, "controller", "database_url")
+    if settings.public_base_url is None:  # then nobody has said by which names browsers come
+        settings = settings.model_copy(update={"workspace_host": NONE})
     system = make_system()
     async with _open_role(settings, system, stores, controls=True) as (
         stack,

@@ -15,6 +15,7 @@ from codehub.core.visibility import PORT_MAX
 LABEL = "[0-9a-f]{20}"
 """80 random bits. The database makes one for each row, and no other row ever has it."""
 NONE = "none"
+LOCAL = "*.localhost"
 _PLACE = re.compile(f"(?:([1-9][0-9]{{0,4}})-)?({LABEL})")
 _NAME = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _WILDCARD = re.compile(rf"\*\.({_NAME}(?:\.{_NAME})*)(?::([1-9][0-9]{{0,4}}))?")
@@ -86,6 +87,13 @@ class WorkspaceOrigins:
         """Whether a Host lies below the domain: then it is never the hub's, even if it names nothing."""
         name = host.lower().partition(b":")[0].rstrip(b".")
         return name.endswith(b"." + self.domain.encode())
+
+
+def usual_host(base_url: str) -> str:
+    """Return what the setting is where nobody has set it. Browsers of the hub's own machine know every name
+    below localhost; no other wildcard name can be guessed.
+    """
+    return LOCAL if urlsplit(base_url).scheme == "http" and is_loopback(base_url) else NONE
 
 
 class Unfit(StrEnum):

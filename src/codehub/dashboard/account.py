@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from codehub.core.access import PASSWORD_LENGTH_MIN
@@ -31,8 +32,21 @@ _END_NOTICES: Mapping[str, str] = {
 
 
 async def login_page(pages: Pages, caller: Caller) -> Response:
-    next_path = local_path(caller.request.query_params.get("next"))
-    return see_other(next_path) if caller.known else _login(pages, caller, next_path)
+    request, next_path = caller.request, local_path(caller.request.query_params.get("next"))
+    if caller.known:
+        return see_other(next_path)
+    if _is_by_another_name(pages, request):
+        query = f"?{request.url.query}" if request.url.query else ""
+        return see_other(f"{pages.parts.base_url}{request.url.path}{query}")
+    return _login(pages, caller, next_path)
+
+
+def _is_by_another_name(pages: Pages, request: Request) -> bool:
+    """Whether it was opened by one of codehub's own names that workspaces' origins don't lead to: a session
+    there would be none for them.
+    """
+    origin, parts = f"http://{request.headers.get('host', '')}", pages.parts
+    return parts.doors is not None and origin != parts.base_url and origin in parts.own_origins
 
 
 async def login(pages: Pages, caller: Caller) -> Response:

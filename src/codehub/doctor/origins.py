@@ -29,7 +29,7 @@ def _examine(origins: WorkspaceOrigins, base_url: str) -> Finding:
     address = _resolve(origin)
     if address is None:
         return _unknown(origins, base_url)
-    do = say("origins.do", domain=domain)
+    do = say("origins.local.start" if origins.is_local else "origins.do", domain=domain)
     try:
         status = _ask(origin)
     except Unreachable as error:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from tests.support.cluster.cluster import TestCluster
 from tests.support.cluster.layout import NODE
+from tests.support.entering import HandBrowser
 from tests.support.faces import LIST, faces_of, held, unsaid, until_shown, wished
 from tests.support.far_volumes import far_volume, refuse_attachment
 from tests.support.hands import arrives, signed_in
@@ -67,7 +68,10 @@ class Site:
 
     def post(self, workspace_id: str, target: str, body: str) -> None:
         """Ask its IDE, which may not survive it."""
-        self.client.post(f"{self.server.address}/w/{workspace_id}{target}", content=body)
+        browser = HandBrowser.of(self.server.address, self.client.cookies)
+        origin = self.client.get(path_of(workspace_id)).json()["url"].rstrip("/")
+        browser.go(f"{origin}/")
+        browser.post(f"{origin}{target}", body)
 
     def pod(self, workspace_id: str) -> Any:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod_name(UUID(workspace_id))}"

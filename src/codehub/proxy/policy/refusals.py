@@ -52,7 +52,8 @@ def refuse(decision: SignIn | NoSuch | Forbidden, entry: Entry) -> Answer:
         case SignIn():
             if intent(visit) is Intent.NAVIGATION:
                 return redirect(303, hub + "/login?next=" + quote(head.target.decode("ascii"), safe="/"))
-            return error(401, text(language, "program.sign_in"))
+            header = "X-Codehub-Token: cht_…" if entry.is_at_origin else "Authorization: Bearer cht_…"
+            return error(401, text(language, "program.sign_in", header=header))
         case NoSuch():
             if is_seen:
                 return refused_page("missing", language, hub)

@@ -1610,10 +1610,11 @@ TEXTS: Mapping[str, str] = {
         "  Keep the password, it is shown this once. This sets another:\n  {codehub} user passwd admin\n"
     ),
     "server.steps": (
-        "\nIn a browser\n  Open {url}, sign in as admin, and make a workspace.\n{password}\nOr in another "
-        "terminal\n  {codehub} login {url} --username admin\n  {codehub} ws create hello --wait\n  {codehub} "
-        "ws open hello\n\n{access} Ctrl-C stops it.\nThe next start finds everything as it was."
+        "\nIn a browser\n  Open {url}, sign in as admin, and make a workspace.\n{password}{names}\nOr in "
+        "another terminal\n  {codehub} login {url} --username admin\n  {codehub} ws create hello --wait\n  "
+        "{codehub} ws open hello\n\n{access} Ctrl-C stops it.\nThe next start finds everything as it was."
     ),
+    "server.steps.names": "  With Safari: start codehub with CODEHUB_WORKSPACE_HOST=none.\n",
     "server.access.local": "Only this machine reaches it.",
     "server.access.open": (
         "WHOEVER REACHES {host}:{port} CAN TRY TO SIGN IN; without https they can listen, too."
@@ -1844,9 +1845,11 @@ TEXTS: Mapping[str, str] = {
         "*.{domain}: Chromium and Firefox know every such name; this machine's programs and Safari do not"
     ),
     "doctor.origins.local.do": (
-        "nothing for Chromium and Firefox. For Safari: let this machine's resolver answer *.{domain} with "
-        "127.0.0.1, or set CODEHUB_WORKSPACE_HOST=none. Programs use {base} and a token"
+        "nothing for Chromium and Firefox; a forwarded port keeps its number. For Safari: let its machine's "
+        "resolver answer *.{domain} with 127.0.0.1, or set CODEHUB_WORKSPACE_HOST=none. Programs use "
+        "{base}/w/… and a token"
     ),
+    "doctor.origins.local.start": "start codehub on this port: it answers at these names by itself",
     "doctor.origins.unknown": "no name below {domain} is known on this machine",
     "doctor.origins.unknown.do": (
         "make a wildcard record, *.{domain}, that leads where {base} leads, or set "
@@ -1917,7 +1920,7 @@ TEXTS: Mapping[str, str] = {
     "program.archived": "The workspace is in the archive. Start it to restore it.",
     "program.pending": "The workspace has not been started.",
     "program.error": "The workspace is in ERROR. Recover it; `explain` says what went wrong.",
-    "program.sign_in": "Sign in first.",
+    "program.sign_in": "Sign in first. A program sends a token: {header}",
     "program.no_workspace": "There is no such workspace.",
     "program.nothing_here": "There is nothing here.",
     "program.enter": "Only a browser that goes there itself can open this.",

@@ -1563,11 +1563,12 @@ TEXTS: Mapping[str, str] = {
         "  비밀번호는 지금 한 번만 보여 주니 보관하십시오. 바꾸려면:\n  {codehub} user passwd admin\n"
     ),
     "server.steps": (
-        "\n브라우저에서\n  {url} 주소를 열고, admin으로 로그인해 워크스페이스를 만드십시오.\n{password}\n"
+        "\n브라우저에서\n  {url} 주소를 열고, admin으로 로그인해 워크스페이스를 만드십시오.\n{password}{names}\n"
         "또는 다른 터미널에서\n  {codehub} login {url} --username admin\n  {codehub} ws create hello "
         "--wait\n  {codehub} ws open hello\n\n{access} Ctrl-C로 멈춥니다.\n다음에 시작하면 모든 것이 그대로 "
         "있습니다."
     ),
+    "server.steps.names": "  Safari를 쓴다면 CODEHUB_WORKSPACE_HOST=none으로 시작하십시오.\n",
     "server.access.local": "이 컴퓨터에서만 연결할 수 있습니다.",
     "server.access.open": (
         "{host}:{port}에 연결할 수 있는 사람은 누구나 로그인을 시도할 수 있습니다. https가 없으면 엿들을 "
@@ -1810,9 +1811,11 @@ TEXTS: Mapping[str, str] = {
         "*.{domain}: Chromium과 Firefox는 이런 이름을 모두 알지만, 이 머신의 프로그램과 Safari는 모릅니다"
     ),
     "doctor.origins.local.do": (
-        "Chromium과 Firefox는 그대로 두면 됩니다. Safari를 쓰려면 이 머신의 리졸버가 *.{domain} 이름에 127.0.0.1로 답하게 "
-        "하거나 CODEHUB_WORKSPACE_HOST=none으로 설정하세요. 프로그램은 {base} 주소와 토큰을 씁니다"
+        "Chromium과 Firefox는 그대로 두면 됩니다. 포트를 포워딩할 때는 번호를 그대로 두세요. Safari를 쓰려면 그 머신의 "
+        "리졸버가 *.{domain} 이름에 127.0.0.1로 답하게 하거나 CODEHUB_WORKSPACE_HOST=none으로 설정하세요. 프로그램은 "
+        "{base}/w/… 주소와 토큰을 씁니다"
     ),
+    "doctor.origins.local.start": "이 포트에서 codehub를 시작하세요. 이런 이름에는 codehub가 스스로 답합니다",
     "doctor.origins.unknown": "이 머신은 {domain} 아래의 이름을 모릅니다",
     "doctor.origins.unknown.do": (
         "{base} 주소와 같은 곳을 가리키는 와일드카드 레코드(*.{domain})를 만들거나 CODEHUB_WORKSPACE_HOST=none으로 설정하세요"
@@ -1884,7 +1887,7 @@ TEXTS: Mapping[str, str] = {
     "program.error": (
         "워크스페이스가 ERROR 상태입니다. 복구하십시오. 무엇이 잘못되었는지는 `explain`이 알려 줍니다."
     ),
-    "program.sign_in": "먼저 로그인하십시오.",
+    "program.sign_in": "먼저 로그인하십시오. 프로그램은 토큰을 보냅니다: {header}",
     "program.no_workspace": "그런 워크스페이스가 없습니다.",
     "program.nothing_here": "여기에는 아무것도 없습니다.",
     "program.enter": "브라우저로 직접 이동해야 열 수 있습니다.",
