@@ -100,7 +100,7 @@ test-proxy: $(DEV) built ## the edge over real sockets: data path, safety beside
 	@$(ENGINES_SUITE) test-proxy 240 $(PYTEST) -m proxy -n 2 --dist worksteal
 
 test-browser: $(DEV) engines ## the dashboard: what pages say, and the whole story in Chromium against a running system
-	@$(ENGINES_SUITE) test-browser 240 $(PYTEST) -m browser -n 2 --dist worksteal tests/browser/test_first_day.py tests
+	@$(ENGINES_SUITE) test-browser 240 $(PYTEST) -m browser -n 2 --dist worksteal
 
 screens: $(DEV) engines ## take the pictures in docs/screens
 	$(BIN)/python -m tests.browser.screens docs/screens

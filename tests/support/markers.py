@@ -95,6 +95,7 @@ wins. A test has the first, unless a marker names another.
 """
 
 LONGEST = (
+    "browser/test_first_day.py",
     "integration/kubernetes/test_installed.py",
     "integration/kubernetes/test_bucket.py",
     "integration/kubernetes/test_causes.py",
