@@ -1,6 +1,8 @@
 # `make up` runs codehub, `make test` sets everything up and passes all tests. `make help` lists the rest.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+# Suites start this code hundreds of times: it is compiled once, whatever the machine would have.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --disable-pip-version-check --progress-bar off
