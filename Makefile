@@ -1,6 +1,8 @@
 # `make up` runs codehub, `make test` sets everything up and passes all tests. `make help` lists the rest.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+# Suites start this code hundreds of times: it is compiled once, whatever the machine would have.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --disable-pip-version-check --progress-bar off
@@ -57,9 +59,9 @@ kubernetes: $(DEV) ## build Kubernetes in the cache, for test-k8s (20 minutes of
 manifests: $(DEV) ## write deploy/kubernetes/codehub.yaml from the chart (takes what `make kubernetes` has built)
 	@scripts/manifests "$$(scripts/kubernetes/build)/bin/helm" > deploy/kubernetes/codehub.yaml
 
-test-k8s: $(DEV) built ## Kubernetes: a real cluster in namespaces of its own (skipped until `make kubernetes` was run; K8S=1 and CI=true run it)
+test-k8s: $(DEV) built ## Kubernetes: a real cluster per worker, in namespaces of its own (skipped until `make kubernetes` was run; K8S=1 and CI=true run it)
 	@if [ "$(CI)" = true ] || [ -n "$(K8S)" ]; then $(MAKE) --no-print-directory kubernetes; fi
-	@$(ENGINES_SUITE) test-k8s 1200 $(BIN)/python -m tests.support.kubernetes $(PYTEST) -m kubernetes
+	@$(ENGINES_SUITE) test-k8s 480 $(PYTEST) -m kubernetes -n 2 --dist loadfile --no-loadscope-reorder
 
 test-circle: $(DEV) built ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL; with curl, and in a browser until it sleeps
 	@$(ENGINES_SUITE) test-circle 200 $(BIN)/python -m tests.support.docker $(PYTEST) -m circle -n 2 --dist worksteal
@@ -100,7 +102,7 @@ test-proxy: $(DEV) built ## the edge over real sockets: data path, safety beside
 	@$(ENGINES_SUITE) test-proxy 240 $(PYTEST) -m proxy -n 2 --dist worksteal
 
 test-browser: $(DEV) engines ## the dashboard: what pages say, and the whole story in Chromium against a running system
-	@$(ENGINES_SUITE) test-browser 240 $(PYTEST) -m browser -n 2 --dist worksteal tests/browser/test_first_day.py tests
+	@$(ENGINES_SUITE) test-browser 240 $(PYTEST) -m browser -n 2 --dist worksteal
 
 screens: $(DEV) engines ## take the pictures in docs/screens
 	$(BIN)/python -m tests.browser.screens docs/screens

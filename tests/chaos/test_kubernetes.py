@@ -118,9 +118,6 @@ class OnKubernetes(Chaos):
         before = self._claims_with_volumes()
         await asyncio.to_thread(self.cluster.restore, self.directory / "snapshot")
         (self.directory / "snapshot").unlink()
-        for component in ("controllers", "scheduler", "local", "kubelet"):  # as etcd's manual says
-            await asyncio.to_thread(self.cluster.kill, component)
-        await asyncio.to_thread(self.cluster.wait_until_usable)
         after = self._claims_with_volumes()
         for uid, (claim, volume) in before.items():
             if uid not in after:

@@ -4,10 +4,9 @@ commands and ports. No test knows which platform it is on.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from hashlib import sha256
-from pathlib import Path
 from signal import SIGKILL, SIGTERM, SIGUSR1
 from uuid import UUID
 
@@ -18,7 +17,7 @@ from tests.support.docker import Docker
 from tests.support.docker_access import docker_access_world
 from tests.support.instances import become_healthy, new_spec
 from tests.support.kubernetes import Kubernetes
-from tests.support.kubernetes_access import kubernetes_access_world
+from tests.support.kubernetes_access import KubernetesAccessWorld, kubernetes_access_world
 from tests.support.patience import PATIENCE_S, until, within
 
 from codehub.adapters.system.machine import SystemIdentity
@@ -37,9 +36,26 @@ TEN_MB = 10 << 20
 PORT = 4321
 
 
+@pytest.fixture(scope="module")
+async def in_cluster(
+    kubernetes: Kubernetes, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Callable[[], Awaitable[AccessWorld]]]:
+    """Lends one world of the cluster to all tests: an instance takes seconds there."""
+    async with AsyncExitStack() as stack:
+        opened: list[AccessWorld] = []
+
+        async def lend() -> AccessWorld:
+            if not opened:
+                made = kubernetes_access_world(kubernetes(), tmp_path_factory.mktemp("cluster"))
+                opened.append(await stack.enter_async_context(made))
+            return opened[0]
+
+        yield lend
+
+
 @pytest.fixture(params=PLATFORMS)
 async def platform(
-    request: pytest.FixtureRequest, docker: Docker, kubernetes: Kubernetes, tmp_path: Path
+    request: pytest.FixtureRequest, docker: Docker, in_cluster: Callable[[], Awaitable[AccessWorld]]
 ) -> AsyncIterator[AccessWorld]:
     async with AsyncExitStack() as stack:
         if request.param == "memory":
@@ -47,7 +63,7 @@ async def platform(
         elif request.param == "docker":
             yield await stack.enter_async_context(docker_access_world(await docker()))
         elif request.param == "kubernetes":
-            yield await stack.enter_async_context(kubernetes_access_world(kubernetes(), tmp_path))
+            yield await in_cluster()
         else:
             sandbox = request.param == "local"
             yield await stack.enter_async_context(local_access_world(sandbox=sandbox))
@@ -55,6 +71,9 @@ async def platform(
 
 @pytest.fixture
 async def running(platform: AccessWorld) -> UUID:
+    """One in which nothing runs but its IDE."""
+    if isinstance(platform, KubernetesAccessWorld) and (idle := await platform.idle()) is not None:
+        return idle
     return await run(platform)
 
 
@@ -69,6 +88,8 @@ async def run(platform: AccessWorld) -> UUID:
     spec = new_spec()
     await platform.instances.start(spec, await platform.make_volume(spec))
     await become_healthy(platform.instances, spec.workspace_id)
+    if isinstance(platform, KubernetesAccessWorld):
+        platform.keep(spec.workspace_id)
     return spec.workspace_id
 
 

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import UUID
 
 import pytest
-from tests.contracts.test_instance_access import platform, read_line, running, with_loopback
+from tests.contracts.test_instance_access import in_cluster, platform, read_line, running, with_loopback
 from tests.support.access_worlds import AccessWorld, MemoryAccessWorld
 from tests.support.edge import PREFIX, OpenGate, Talk, serving
 from tests.support.patience import PATIENCE_S
@@ -16,7 +16,7 @@ from codehub.adapters.system.machine import SystemTasks
 from codehub.ports.instance_access import Command, NothingListens
 from codehub.proxy.engine.targets import Target
 
-__all__ = ["platform", "running", "with_loopback"]
+__all__ = ["in_cluster", "platform", "running", "with_loopback"]
 PORT, LARGE = 3000, 100 << 20
 # With what the smallest Python has: some images hold no more.
 _SERVER = """

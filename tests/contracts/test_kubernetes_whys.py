@@ -137,6 +137,16 @@ def test_what_happened_last_tells_why_nothing_is_made_yet(reason: str, code: Cod
     assert trouble.waits
 
 
+def test_a_node_s_word_that_it_still_waits_does_not_hide_for_what() -> None:
+    cause = event("FailedAttachVolume", "the disk is attached to node-2")
+    waits = "Unable to attach or mount volumes: unmounted volumes=[home]: context deadline exceeded"
+    later = event("FailedMount", waits, "2026-11-18T20:02:00Z")
+    for events, code in (([cause, later], Code.VOLUME_NOT_ATTACHED), ([later], Code.VOLUME_NOT_MOUNTED)):
+        trouble = why_not_running(pod(), events)
+        assert trouble is not None
+        assert trouble.message.code == code
+
+
 def test_a_claim_that_can_not_be_made_is_told_before_the_scheduler_s_word() -> None:
     waiting = unscheduled("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.")
     trouble = why_not_running(waiting, [event("ProvisioningFailed", "no space")])

@@ -10,14 +10,22 @@ from contextlib import AsyncExitStack
 from uuid import UUID
 
 import pytest
-from tests.contracts.test_instance_access import PORT, platform, read_line, run, running, with_loopback
+from tests.contracts.test_instance_access import (
+    PORT,
+    in_cluster,
+    platform,
+    read_line,
+    run,
+    running,
+    with_loopback,
+)
 from tests.support.access_worlds import AccessWorld
 from tests.support.patience import PATIENCE_S, until
 
 from codehub.adapters.listeners import listeners
 from codehub.ports.instance_access import Command, Listener, NotRunning, RelayRefused
 
-__all__ = ["platform", "running", "with_loopback"]
+__all__ = ["in_cluster", "platform", "running", "with_loopback"]
 
 
 async def ports_of(world: AccessWorld, workspace_id: UUID) -> list[int]:

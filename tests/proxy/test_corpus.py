@@ -3,7 +3,6 @@ nginx refuses is forwarded, and nothing is smuggled.
 """
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -12,13 +11,13 @@ from pathlib import Path
 import pytest
 from tests.proxy.corpus import CASES, PASS, Case
 from tests.support.edge import Server, Talk, server, until, world
+from tests.support.nginx import NGINX
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 
 from codehub.ports.instances import TcpUpstream
 from codehub.proxy.engine.context import DEFAULT_LIMITS
 
-NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 QUIET_S = 10
 """So long both wait for the rest of a request: no case needs it, however slow the machine is."""
 CONF = """

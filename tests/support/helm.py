@@ -21,6 +21,7 @@ EVERYTHING: Mapping[str, Any] = {
         "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     },
     "workspaces": {
+        "host": "*.ws.example.net",
         "storageClass": "fast",
         "image": "codercom/code-server:4.100.3",
         "podPatch": {"spec": {"nodeSelector": {"pool": "workspaces"}}},
@@ -39,7 +40,11 @@ EVERYTHING: Mapping[str, Any] = {
         "podAnnotations": {"example.org/owner": "platform"},
     },
     "service": {"type": "LoadBalancer", "annotations": {"example.org/internal": "true"}},
-    "ingress": {"className": "nginx", "annotations": {"example.org/body-size": "0"}},
+    "ingress": {
+        "className": "nginx",
+        "annotations": {"example.org/body-size": "0"},
+        "workspacesTlsSecretName": "ws-example-net",
+    },
     "gateway": {"enabled": True, "parentRefs": [{"name": "public", "namespace": "gateways"}]},
     "networkPolicy": {
         "proxyFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}]

@@ -2,8 +2,9 @@
 one that runs, or one of our own that ends with us.
 
 As root, of what `make kubernetes` has built: a real control plane and a real node in namespaces
-of their own. Several run side by side, each by its number. CODEHUB_TEST_KUBERNETES=DIRECTORY
-takes one that runs: `python -m tests.support.kubernetes COMMAND…` sets it.
+of their own. Several run side by side, each by its number: one for each worker of pytest, so that
+a test which kills an API server harms its own. CODEHUB_TEST_KUBERNETES=DIRECTORY takes one that
+runs: `python -m tests.support.kubernetes COMMAND…` sets it.
 """
 
 import fcntl
@@ -75,6 +76,8 @@ def lent_cluster() -> Iterator[TestCluster]:
         finally:
             cluster.close()
         return
+    if NO_KUBERNETES is not None:
+        raise RuntimeError(NO_KUBERNETES)
     with _own_place() as place, running_cluster(place) as cluster:
         yield cluster
 
@@ -101,7 +104,7 @@ def _own_place() -> Iterator[Path]:
 def running_cluster(place: Path) -> Iterator[TestCluster]:
     """A cluster in this directory, whose name is its number, whatever an earlier run has left of it."""
     layout, built = Layout(place), built_kubernetes()
-    assert built is not None, NO_KUBERNETES
+    assert built is not None
     machine = Machine(layout)
     machine.clear()
     place.mkdir()

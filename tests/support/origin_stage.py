@@ -20,13 +20,13 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, async_playwright
 from tests.support.ides import CHROMIUM, FLAGS
 from tests.support.light_ide import HOME_SERVER, light_code_server
+from tests.support.nginx import NGINX
 from tests.support.patience import PATIENCE_S, block_until
 from tests.support.ports import free_port
 from tests.support.program import end, running
 
 API = "/api/v1"
 PASSWORD = "correct horse battery"
-NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 OPENSSL = shutil.which("openssl")
 NO_NGINX = pytest.mark.skipif(
     NGINX is None or OPENSSL is None, reason="nginx or openssl is not installed (scripts/engines)"

@@ -76,6 +76,12 @@ def misspell(item: Mapping[str, Any]) -> dict[str, Any]:
         ({"archives": {"accessKey": "key"}}, "'accessKey' not allowed"),
         ({"metrics": {"serviceMonitor": {"enabled": True}}}, "/metrics/secretName"),
         ({"gateway": {"enabled": True}}, "/gateway/parentRefs"),
+        ({"workspaces": {"host": "ws.example.net"}}, "/workspaces/host"),
+        (
+            {"publicBaseUrl": "http://code.example.org", "workspaces": {"host": "*.ws.example.net"}},
+            "/publicBaseUrl",
+        ),
+        ({"ingress": {"workspacesTlsSecretName": "ws"}}, "/ingress/workspacesTlsSecretName"),
         ({"proxy": {"replica": 3}}, "'replica' not allowed"),
         ({"settings": {"CODEHUB_DATABASE_URL": "postgresql://…"}}, "CODEHUB_DATABASE_URL"),
         ({"settings": {"CODEHUB_PORT": "80"}}, "CODEHUB_PORT"),
@@ -190,7 +196,7 @@ def test_an_autoscaler_alone_says_how_many_proxies_there_are() -> None:
 def test_what_no_cluster_has_by_itself_leads_to_what_there_is() -> None:
     objects = render(EVERYTHING)
     (route,) = of_kind(objects, "HTTPRoute")
-    assert route["spec"]["hostnames"] == ["code.example.org"]
+    assert route["spec"]["hostnames"] == ["code.example.org", "*.ws.example.net"]
     (backend,) = route["spec"]["rules"][0]["backendRefs"]
     services = {each["metadata"]["name"]: each for each in of_kind(objects, "Service")}
     assert services[backend["name"]]["spec"]["ports"][0]["port"] == backend["port"]
@@ -200,6 +206,38 @@ def test_what_no_cluster_has_by_itself_leads_to_what_there_is() -> None:
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["port"] == api["spec"]["ports"][0]["name"]
     assert endpoint["authorization"]["credentials"] == {"name": "metrics", "key": "token"}
+
+
+@pytest.mark.parametrize("host", ["*.ws.example.net", "*.ws.example.net:8443"])
+def test_origins_of_workspaces_lead_to_the_proxies_with_a_certificate_of_their_own(host: str) -> None:
+    objects = render({"workspaces": {"host": host}, "ingress": {"workspacesTlsSecretName": "ws-example-net"}})
+    (ingress,) = of_kind(objects, "Ingress")
+    code, workspaces = ingress["spec"]["rules"]
+    assert (code["host"], workspaces["host"]) == ("code.example.org", "*.ws.example.net")
+    assert code["http"] == workspaces["http"]
+    assert {each["secretName"]: each["hosts"] for each in ingress["spec"]["tls"]} == {
+        "codehub-tls": ["code.example.org"],
+        "ws-example-net": ["*.ws.example.net"],
+    }
+    assert workspace_hosts(objects) == {host}
+
+
+def test_without_a_wildcard_name_workspaces_have_no_origins() -> None:
+    objects = render()
+    (ingress,) = of_kind(objects, "Ingress")
+    assert [rule["host"] for rule in ingress["spec"]["rules"]] == ["code.example.org"]
+    assert workspace_hosts(objects) == {"none"}
+
+
+def workspace_hosts(objects: Sequence[dict[str, Any]]) -> set[str]:
+    """Return what the roles are told of origins."""
+    environments = [each["spec"]["template"]["spec"] for each in of_kind(objects, "Deployment")]
+    return {
+        each["value"]
+        for pod in environments
+        for each in pod["containers"][0]["env"]
+        if each["name"] == "CODEHUB_WORKSPACE_HOST"
+    }
 
 
 def test_every_pod_is_under_a_policy_and_the_api_is_for_proxies_and_prometheus() -> None:

@@ -1,5 +1,5 @@
 """codehub in a cluster, installed by Helm from its chart, two of each role: a workspace's whole
-circle through the Service, an upgrade while people work, and Pods that are killed.
+circle through the Ingress and its own origin, an upgrade while people work, and Pods that are killed.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import httpx
 import pytest
 from tests.integration.kubernetes.test_isolation import WORLD, connecting, listening
 from tests.support.cluster.codehub_image import REPOSITORY, TAGS
-from tests.support.cluster.installed import RELEASE, Installation, Visitor, installed, visiting
+from tests.support.cluster.installed import HOST, RELEASE, Installation, Visitor, installed, visiting
 from tests.support.cluster.layout import DOMAIN
 from tests.support.kubernetes import KUBERNETES, Kubernetes
 from tests.support.patience import PATIENCE_S, block_until, until
@@ -48,7 +48,9 @@ def test_two_of_each_role_serve_where_pod_security_is_restricted(site: Installat
     assert versions == {f"{REPOSITORY}:{TAGS[0]}"}
 
 
-async def test_a_workspace_goes_round_the_whole_circle(site: Installation, visitor: Visitor) -> None:
+async def test_a_workspace_goes_round_the_whole_circle_by_its_own_origin(
+    site: Installation, visitor: Visitor
+) -> None:
     workspace_id = await asyncio.to_thread(_through_the_archive, visitor)
     key = f"{workspace_id}/"
     assert key in (await site.store.ask("GET", f"/{site.bucket}")).text
@@ -84,11 +86,16 @@ async def _is_gone(site: Installation, key: str) -> bool:
 
 @dataclass
 class Work:
-    """What people ask all the time, and what became of it."""
+    """What people ask all the time, at the Service of the proxies, and what became of it."""
 
     site: Installation
-    cookie: str
     workspace_id: str
+    session: str
+    """The cookie of codehub's own host."""
+    place: str
+    """The host of the workspace."""
+    door: str
+    """The cookie of that host."""
     reconnects: bool = False
     """Whether what was never sent is sent elsewhere: where a Pod is killed, its address
     is given out for a moment on.
@@ -99,7 +106,7 @@ class Work:
     endings: list[bytes] = field(default_factory=list)
 
     def client(self) -> httpx.AsyncClient:
-        headers = {**self.site.headers, "Cookie": self.cookie}
+        headers = {**self.site.headers, "Cookie": self.session}
         timeout = httpx.Timeout(PATIENCE_S, connect=self.connect_s_max)
         return httpx.AsyncClient(base_url=self.site.address, headers=headers, timeout=timeout)
 
@@ -147,10 +154,9 @@ class Work:
     async def hold_socket(self) -> None:
         """Keep a WebSocket open, and note how each one ends."""
         lines = (
-            *(f"GET /w/{self.workspace_id}/ws HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket"),
+            *("GET /ws HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket"),
             *("Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="),
-            *(f"{name}: {value}" for name, value in self.site.headers.items()),
-            *(f"Cookie: {self.cookie}", "", ""),
+            *(f"Host: {self.place}", f"Origin: https://{self.place}", f"Cookie: {self.door}", "", ""),
         )
         while True:
             try:
@@ -224,7 +230,8 @@ async def test_a_workspace_reaches_names_and_the_world_and_nothing_of_codehub(
 
 @pytest.fixture
 def work(site: Installation, visitor: Visitor, demo: str) -> Work:
-    return Work(site, visitor.cookie, demo)
+    place = visitor.enter(demo)
+    return Work(site, demo, visitor.cookies_of(HOST), place, visitor.cookies_of(place))
 
 
 async def test_an_upgrade_rolls_every_pod_and_refuses_nobody_anything(

@@ -5,16 +5,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.support.cluster.alone import started
 from tests.support.cluster.cluster import TestCluster
 from tests.support.cluster.components import SET_BY_KUBELET
 from tests.support.cluster.layout import Layout
 from tests.support.cluster.machine import Machine
-from tests.support.cluster.pods import address_of, light_pod
 from tests.support.kubernetes import KUBERNETES
-from tests.support.patience import PATIENCE_S, block_until
+from tests.support.patience import block_until
 
 pytestmark = KUBERNETES
 
@@ -48,36 +47,18 @@ def _commands() -> Iterator[str]:
             continue
 
 
-@contextmanager
-def started() -> Iterator[tuple[subprocess.Popen[str], Layout]]:
-    """A second cluster in which a Pod runs, and the process that
-    has started it, in a group of processes of its own.
-    """
-    environment = {name: value for name, value in os.environ.items() if name != "CODEHUB_TEST_KUBERNETES"}
-    say = "import os, time; print(os.environ['CODEHUB_TEST_KUBERNETES'], flush=True); time.sleep(1000)"
-    command = (sys.executable, "-m", "tests.support.kubernetes", sys.executable, "-c", say)
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as starter:
-        assert starter.stdout is not None
-        try:
-            layout = Layout(Path(starter.stdout.readline().strip()))
-            cluster = TestCluster(layout)
-            cluster.apply(pod := light_pod("default", "light"))
-            address_of(cluster, pod)
-            cluster.close()
-            yield starter, layout
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(starter.pid, signal.SIGKILL)
-
-
-def test_a_cluster_that_ends_leaves_nothing_and_another_goes_on(cluster: TestCluster) -> None:
+def test_a_cluster_that_ends_leaves_a_machine_as_it_was_and_another_goes_on(cluster: TestCluster) -> None:
+    """Its whole network, which here is the test's alone, and whatever bears the cluster's number."""
     before = settings()
-    with started() as (starter, layout):
-        assert layout.number != cluster.layout.number
-        starter.terminate()
-        starter.wait(PATIENCE_S)
+    done = subprocess.run(
+        ["unshare", "--net", sys.executable, "-m", "tests.support.cluster.alone"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    layout = Layout(Path(done.stdout.strip()))
+    assert layout.number != cluster.layout.number
     assert not any(traces(layout).values())
     assert settings() == before
     cluster.wait_until_usable()
@@ -89,13 +70,3 @@ def test_a_cluster_whose_starter_was_killed_ends_by_itself_and_the_next_clears_i
         block_until(lambda: not traces(layout)["processes"])
     Machine(layout).clear()
     assert not any(traces(layout).values())
-
-
-def test_a_cluster_leaves_a_machine_s_whole_network_as_it_was() -> None:
-    done = subprocess.run(
-        ["unshare", "--net", sys.executable, "-m", "tests.support.cluster.alone"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

@@ -18,7 +18,7 @@ from tests.support.instances import become_healthy, new_spec
 from tests.support.kubernetes import KUBERNETES
 from tests.support.kubernetes_world import KubernetesWorld, kubernetes_world
 from tests.support.nodes import is_ready, power_off
-from tests.support.patience import until
+from tests.support.patience import block_until, until
 from tests.support.whys import held_up, patched
 
 from codehub.adapters.kubernetes.kinds import NODES
@@ -137,10 +137,13 @@ def far_claim(world: KubernetesWorld) -> Iterator[str]:
     wanted = claim(world.namespace, name, storageClassName="", volumeName=name)
     with far_volume(world.cluster, name, world.namespace, name):
         world.cluster.apply(wanted)
+        path = world.cluster.path_of(wanted)
         try:
+            # Before that no node fits whoever wants it, which is another cause.
+            block_until(lambda: world.cluster.ask("GET", path)["status"].get("phase") == "Bound")
             yield name
         finally:
-            world.cluster.ask("DELETE", world.cluster.path_of(wanted))
+            world.cluster.ask("DELETE", path)
 
 
 # Somebody more important

@@ -1,17 +1,21 @@
-"""Starts a cluster in a network that is nobody else's, and compares all of that network before and after.
+"""Starts a cluster in a network that is nobody else's, tells its starter to end, compares all of that network
+before and after, and says which cluster it was.
 
 `unshare --net python -m tests.support.cluster.alone`: elsewhere others make and remove links meanwhile.
 """
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.support.cluster.cluster import TestCluster
+from tests.support.cluster.layout import Layout
 from tests.support.cluster.pods import address_of, light_pod
-from tests.support.kubernetes import lent_cluster
-from tests.support.patience import block_until
+from tests.support.patience import PATIENCE_S, block_until
 
 _LOOKS = {
     "links": ("ip", "-o", "link"),
@@ -44,16 +48,40 @@ def differences(before: Mapping[str, str]) -> Mapping[str, tuple[str, str]]:
     return {name: (before[name], now) for name, now in network().items() if now != before[name]}
 
 
+@contextmanager
+def started() -> Iterator[tuple[subprocess.Popen[str], Layout]]:
+    """A cluster in which a Pod runs, and the process that
+    has started it, in a group of processes of its own.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "CODEHUB_TEST_KUBERNETES"}
+    say = "import os, time; print(os.environ['CODEHUB_TEST_KUBERNETES'], flush=True); time.sleep(1000)"
+    command = (sys.executable, "-m", "tests.support.kubernetes", sys.executable, "-c", say)
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as starter:
+        assert starter.stdout is not None
+        try:
+            layout = Layout(Path(starter.stdout.readline().strip()))
+            cluster = TestCluster(layout)
+            cluster.apply(pod := light_pod("default", "light"))
+            address_of(cluster, pod)
+            cluster.close()
+            yield starter, layout
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(starter.pid, signal.SIGKILL)
+
+
 def main() -> str | None:
     for command in _OTHERS:
         subprocess.run(command, check=True)
-    os.environ.pop("CODEHUB_TEST_KUBERNETES", None)
     before = network()
-    with lent_cluster() as cluster:
-        cluster.apply(pod := light_pod("default", "light"))
-        address_of(cluster, pod)
+    with started() as (starter, layout):
+        sys.stdout.write(f"{layout.place}\n")
         if not differences(before).keys() >= {"links", "routes"}:
             return "a cluster that is there should be seen"
+        starter.terminate()
+        starter.wait(PATIENCE_S)
     try:  # a network goes a moment after the last process in it
         block_until(lambda: not differences(before))
     except TimeoutError:

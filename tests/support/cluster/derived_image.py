@@ -1,5 +1,5 @@
 """An image made from another one without an engine: the archive that holds the one, and a layer, go in; an
-archive of the new image comes out.
+archive comes out of what the new image has beside it. Whoever takes that has the other one already.
 """
 
 import hashlib
@@ -12,6 +12,10 @@ from typing import Any
 
 from tests.support.docker import LIGHT
 
+_OCI = "application/vnd.oci.image"
+_MANIFEST, _LAYER = f"{_OCI}.manifest.v1+json", f"{_OCI}.layer.v1.tar"
+_NAME = "io.containerd.image.name"
+
 
 def write_derived_image(
     target: Path,
@@ -20,32 +24,34 @@ def write_derived_image(
     fill: Callable[[tarfile.TarFile], None],
     config: Mapping[str, Any],
 ) -> None:
-    """Write an archive of the image, from that of the light ones. `fill` adds what its layer holds; `Env` of
-    its configuration comes beside what is there.
+    """Write it for the light image. `fill` adds what its layer holds; `Env` of its configuration comes beside
+    what is there.
     """
     with tarfile.open(light) as source, tarfile.open(target, "w") as archive:
         manifest = next(
             each for each in _json(source, "manifest.json") if f"{LIGHT}:latest" in each["RepoTags"]
         )
-        layer = _layer(fill)
         described = _json(source, manifest["Config"])
-        described["rootfs"]["diff_ids"].append(f"sha256:{hashlib.sha256(layer).hexdigest()}")
+        digests = list(described["rootfs"]["diff_ids"])
+        sizes = [_followed(source, name).size for name in manifest["Layers"]]
+        below = [
+            {"mediaType": _LAYER, "digest": digest, "size": size}
+            for digest, size in zip(digests, sizes, strict=True)
+        ]
+        layer = _add_blob(archive, _LAYER, _layer(fill))
+        described["rootfs"]["diff_ids"].append(layer["digest"])
         described["config"] |= {**config, "Env": [*described["config"]["Env"], *config["Env"]]}
         described.pop("history", None)
-        for name in manifest["Layers"]:
-            member = _followed(source, name)
-            content = source.extractfile(member)
-            entry = tarfile.TarInfo(name)
-            entry.size = member.size
-            archive.addfile(entry, content)
-        _add(archive, "derived/layer.tar", layer)
-        _add(archive, "derived.json", json.dumps(described).encode())
         image = {
-            "Config": "derived.json",
-            "RepoTags": list(names),
-            "Layers": [*manifest["Layers"], "derived/layer.tar"],
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "config": _add_blob(archive, f"{_OCI}.config.v1+json", json.dumps(described).encode()),
+            "layers": [*below, layer],
         }
-        _add(archive, "manifest.json", json.dumps([image]).encode())
+        made = _add_blob(archive, _MANIFEST, json.dumps(image).encode())
+        tagged = [{**made, "annotations": {_NAME: f"docker.io/{name}"}} for name in names]
+        _add(archive, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
+        _add(archive, "index.json", json.dumps({"schemaVersion": 2, "manifests": tagged}).encode())
 
 
 def without_caches(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
@@ -75,6 +81,12 @@ def _json(source: tarfile.TarFile, name: str) -> Any:
     content = source.extractfile(name)
     assert content is not None
     return json.load(content)
+
+
+def _add_blob(archive: tarfile.TarFile, kind: str, content: bytes) -> dict[str, Any]:
+    digest = hashlib.sha256(content).hexdigest()
+    _add(archive, f"blobs/sha256/{digest}", content)
+    return {"mediaType": kind, "digest": f"sha256:{digest}", "size": len(content)}
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:

@@ -1,5 +1,5 @@
-"""codehub, installed by Helm in a test cluster, with a database and an S3 server of this
-machine; and a person who comes in by the Service of the proxies.
+"""codehub, installed by Helm in a test cluster, with a database and an S3 server of this machine; and
+a person who comes in by its Ingress, and enters workspaces by their own origins.
 """
 
 import time
@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import httpx
 from tests.support.cluster.cluster import TestCluster
 from tests.support.cluster.codehub_image import REPOSITORY, TAGS, write_codehub_image
 from tests.support.cluster.images import light_images
+from tests.support.cluster.ingress import ToIngress, certificate, serving
 from tests.support.cluster.names import answering_names
 from tests.support.docker import LIGHT
 from tests.support.hands import PASSWORD
@@ -28,7 +30,13 @@ from codehub.adapters.kubernetes.kinds import CLAIMS
 from codehub.adapters.kubernetes.labels import claim_name
 
 RELEASE = "codehub"
-HOST = "code.example.org"
+HOST, WORKSPACES_HOST = "code.example.org", "*.ws.example.net"
+_NAVIGATION = {
+    "Accept": "text/html",
+    "Sec-Fetch-Mode": "navigate",
+    "Sec-Fetch-Dest": "document",
+    "Sec-Fetch-Site": "none",
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class Installation:
 
     @property
     def headers(self) -> dict[str, str]:
-        return {"Host": HOST, "Origin": f"http://{HOST}"}
+        return {"Host": HOST, "Origin": f"https://{HOST}"}
 
     def claim_path(self, workspace_id: str) -> str:
         return CLAIMS.path(self.workspaces, claim_name(UUID(workspace_id)))
@@ -128,12 +136,13 @@ async def installed(cluster: TestCluster, **changes: Any) -> AsyncIterator[Insta
         namespace = stack.enter_context(cluster.namespace(f"codehub-{number}", **RESTRICTED))
         workspaces = f"workspaces-{number}"
         values = {
-            "publicBaseUrl": f"http://{HOST}",
+            "publicBaseUrl": f"https://{HOST}",
             "image": {"repository": REPOSITORY, "tag": TAGS[0]},
             "database": {"secretName": "database"},
             "archives": {"url": f"s3://{bucket}", "secretName": "archives", "endpoint": store.endpoint},
             "admin": {"secretName": "admin"},
-            "workspaces": {"namespace": workspaces, "image": LIGHT},
+            "workspaces": {"namespace": workspaces, "host": WORKSPACES_HOST, "image": LIGHT},
+            "ingress": {"enabled": True, "tlsSecretName": "code", "workspacesTlsSecretName": "wildcard"},
             # The notice is what a node takes at most to hear of it, on a machine that does much else.
             "drain": {"noticeSeconds": 10, "seconds": 3},
             "settings": {
@@ -151,9 +160,14 @@ async def installed(cluster: TestCluster, **changes: Any) -> AsyncIterator[Insta
         }.items():
             metadata = {"name": name, "namespace": namespace}
             cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": content})
+        cluster.apply(
+            certificate(cluster, namespace, "code", HOST),
+            certificate(cluster, namespace, "wildcard", WORKSPACES_HOST),
+        )
         made = Installation(cluster, namespace, workspaces, bucket, store, values)
         stack.callback(_remove, made)
         made.install()
+        stack.enter_context(serving(cluster, namespace, RELEASE))
         yield made
 
 
@@ -175,16 +189,22 @@ def _load_image(cluster: TestCluster) -> None:
 
 
 class Visitor:
-    """A person with the API, who comes back when a connection ends."""
+    """A person with a browser, who comes back when a connection ends."""
 
     def __init__(self, made: Installation) -> None:
-        self._client = httpx.Client(base_url=made.address, headers=made.headers, timeout=PATIENCE_S)
+        transport = ToIngress(made.cluster.layout)
+        self._client = httpx.Client(base_url=f"https://{HOST}", transport=transport, timeout=PATIENCE_S)
         answer = self.ask("POST", "/api/v1/login", {"username": "admin", "password": PASSWORD})
         assert answer.status_code == 200, answer.text
-        self.cookie = f"codehub_session={self._client.cookies['codehub_session']}"
 
     def close(self) -> None:
         self._client.close()
+
+    def cookies_of(self, host: str) -> str:
+        """Return what a browser sends to this host."""
+        request = httpx.Request("GET", f"https://{host}/")
+        self._client.cookies.set_cookie_header(request)
+        return request.headers["Cookie"]
 
     def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
         return self._client.request(method, path, json=body)
@@ -203,9 +223,16 @@ class Visitor:
         shown: dict[str, Any] = self.ask("GET", f"/api/v1/workspaces/{workspace_id}").json()
         return shown
 
+    def enter(self, workspace_id: str) -> str:
+        """Come to its own origin, by way of the hub where no door is open yet. Returns the host."""
+        origin: str = self.show(workspace_id)["url"]
+        page = self._client.get(f"{origin}page", headers=_NAVIGATION, follow_redirects=True)
+        assert (page.status_code, str(page.url)) == (200, f"{origin}page"), page.text
+        return urlsplit(origin).netloc
+
     def shell(self, workspace_id: str, script: str) -> str:
-        """Run it where the IDE runs, through the proxy."""
-        answer = self._client.post(f"/w/{workspace_id}/run", content=script)
+        """Run it where the IDE runs, as a page of its origin may."""
+        answer = self._client.post(f"https://{self.enter(workspace_id)}/run", content=script)
         assert answer.is_success, answer.text
         return answer.text
 

@@ -47,7 +47,7 @@ def make_keys(layout: Layout) -> None:
     }
     with ThreadPoolExecutor(4) as pool:
         for made in [
-            pool.submit(_sign, keys, name, subject, names.get(name, [])) for name, subject in subjects.items()
+            pool.submit(sign, keys, name, subject, names.get(name, [])) for name, subject in subjects.items()
         ]:
             made.result()
     for user in _USERS:
@@ -73,7 +73,8 @@ def kubeconfig(layout: Layout, user: dict[str, str], *, namespace: str = "defaul
     }
 
 
-def _sign(keys: Path, name: str, subject: str, alternatives: list[str]) -> None:
+def sign(keys: Path, name: str, subject: str, alternatives: list[str]) -> None:
+    """Make a certificate and its key, by the cluster's authority."""
     extensions = [
         "basicConstraints=CA:FALSE",
         "keyUsage=digitalSignature",

@@ -29,6 +29,8 @@ _EVENTS = {
     "FailedCreatePodSandBox": Code.SANDBOX_FAILED,
     "ProvisioningFailed": Code.VOLUME_UNBOUND,
 }
+# A node's word every two minutes that it still waits for a volume, whatever the cause is.
+_STILL_WAITS = "Unable to attach or mount volumes"
 _ENDS = {"Evicted": Code.EVICTED, "Preempted": Code.PREEMPTED}
 _PULLS = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"})
 _NEVER_THERE = frozenset({"ErrImageNeverPull", "InvalidImageName", "ImageInspectError"})
@@ -196,8 +198,12 @@ def _trouble_in(events: Iterable[Manifest]) -> Trouble | None:
     known: Sequence[Manifest] = [event for event in events if event.get("reason") in _EVENTS]
     if not known:
         return None
-    latest = max(known, key=_time)
+    latest = max(known, key=lambda event: (_is_a_cause(event), _time(event)))
     return Trouble(Message(_EVENTS[latest["reason"]], {"message": latest.get("message") or ""}), waits=True)
+
+
+def _is_a_cause(event: Manifest) -> bool:
+    return not (event.get("message") or "").startswith(_STILL_WAITS)
 
 
 def _time(event: Manifest) -> str:
