@@ -109,8 +109,8 @@ async def test_what_is_killed_takes_nothing_with_it_but_what_it_held(site: Site)
     client, cookie = await site.signed_in()
     work = Work(site.fleet.address, cookie, await running(client, "demo"), site.database)
     big = await running(client, "big")
-    said = await site.run(client, big, "head -c 300M /dev/urandom > big; echo done")
-    assert said.endswith("done"), said
+    output = await site.run(client, big, "head -c 300M /dev/urandom > big; echo done")
+    assert output.endswith("done"), output
     async with work.under_way():
         await until(lambda: work.answered > 20 and work.heard)
         first = max(work.heard)
