@@ -87,10 +87,10 @@ async def asked(page: Page, method: str, verb: str, **fields: int) -> None:
 async def left_alone_it_sleeps_and_says_so(page: Page, tab: Page, pictures: Path) -> None:
     await asked(page, "POST", ":keep_awake", seconds=WARNED_S)
     await asked(page, "PATCH", "", standby_ttl_seconds=10)
-    said = tab.locator("codehub-tab h2")
-    await expect(said).to_have_text("About to sleep", timeout=IDE_MS_MAX)
+    headline = tab.locator("codehub-tab h2")
+    await expect(headline).to_have_text("About to sleep", timeout=IDE_MS_MAX)
     await tab.screenshot(path=pictures / "warning.png")
-    await expect(said).to_have_text("Asleep", timeout=IDE_MS_MAX)
+    await expect(headline).to_have_text("Asleep", timeout=IDE_MS_MAX)
     await tab.screenshot(path=pictures / "asleep.png")
     await is_shown(page, "Asleep")
 

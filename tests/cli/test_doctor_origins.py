@@ -117,7 +117,7 @@ def test_the_doctor_says_who_does_not_know_names_of_this_machine() -> None:
     assert finding.verdict is Verdict.OPTIONAL
     assert "Safari" in finding.result
     assert "CODEHUB_WORKSPACE_HOST=none" in str(finding.do)
-    assert "Programs use http://127.0.0.1:8000/w/… and a token" in str(finding.do)
+    assert "Programs use `path_url`, below http://127.0.0.1:8000, and a token" in str(finding.do)
 
 
 @pytest.mark.usefixtures("unknown")

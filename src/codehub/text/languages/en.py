@@ -1847,7 +1847,7 @@ TEXTS: Mapping[str, str] = {
     "doctor.origins.local.do": (
         "nothing for Chromium and Firefox; a forwarded port keeps its number. For Safari: let its machine's "
         "resolver answer *.{domain} with 127.0.0.1, or set CODEHUB_WORKSPACE_HOST=none. Programs use "
-        "{base}/w/… and a token"
+        "`path_url`, below {base}, and a token"
     ),
     "doctor.origins.local.start": "start codehub on this port: it answers at these names by itself",
     "doctor.origins.unknown": "no name below {domain} is known on this machine",

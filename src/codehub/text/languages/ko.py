@@ -1813,7 +1813,7 @@ TEXTS: Mapping[str, str] = {
     "doctor.origins.local.do": (
         "Chromium과 Firefox는 그대로 두면 됩니다. 포트를 포워딩할 때는 번호를 그대로 두세요. Safari를 쓰려면 그 머신의 "
         "리졸버가 *.{domain} 이름에 127.0.0.1로 답하게 하거나 CODEHUB_WORKSPACE_HOST=none으로 설정하세요. 프로그램은 "
-        "{base}/w/… 주소와 토큰을 씁니다"
+        "{base} 아래의 `path_url`과 토큰을 씁니다"
     ),
     "doctor.origins.local.start": "이 포트에서 codehub를 시작하세요. 이런 이름에는 codehub가 스스로 답합니다",
     "doctor.origins.unknown": "이 머신은 {domain} 아래의 이름을 모릅니다",
