@@ -1,6 +1,7 @@
 """The settings of the cluster that workspaces run in. Each with its bounds."""
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -22,6 +23,10 @@ class KubernetesSettings(RoleSettings):
     )
     k8s_storage_class: str | None = Field(
         None, description="The storage class of homes. Default: the cluster's default class."
+    )
+    k8s_access_mode: Literal["ReadWriteOnce", "ReadWriteOncePod"] = Field(
+        "ReadWriteOnce",
+        description="How a new home may be mounted. With `ReadWriteOncePod` the cluster itself gives it to one Pod at a time: set it where the class's driver can.",
     )
     k8s_pod_patch: Path | None = Field(
         None,

@@ -23,6 +23,7 @@ EVERYTHING: Mapping[str, Any] = {
     "workspaces": {
         "host": "*.ws.example.net",
         "storageClass": "fast",
+        "accessMode": "ReadWriteOncePod",
         "image": "codercom/code-server:4.100.3",
         "podPatch": {"spec": {"nodeSelector": {"pool": "workspaces"}}},
     },

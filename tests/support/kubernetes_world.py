@@ -23,7 +23,7 @@ from tests.support.storages import Files, InDirectory, read_files, write_files
 
 from codehub.adapters.kubernetes.access import from_kubeconfig
 from codehub.adapters.kubernetes.claim_store import ClaimStore
-from codehub.adapters.kubernetes.claims import Claim, claim_manifest, parse_claim
+from codehub.adapters.kubernetes.claims import ONE_NODE, Claim, claim_manifest, parse_claim
 from codehub.adapters.kubernetes.client import KubernetesClient
 from codehub.adapters.kubernetes.instances import KubernetesInstances
 from codehub.adapters.kubernetes.job_runner import JobRunner
@@ -66,6 +66,7 @@ class KubernetesWorld(InDirectory):
         patch: PodPatch = NO_PATCH,
         url: str | None = None,
         install_id: str = "",
+        access_mode: str = ONE_NODE,
     ) -> None:
         self.cluster = cluster
         self.namespace = namespace
@@ -91,7 +92,13 @@ class KubernetesWorld(InDirectory):
         self.caches: Sequence[WatchCache[Any]] = (self.pods, claims, marks)
         self._seen_claims = claims
         self.claims = ClaimStore(
-            self.client, self.install_id, claims, marks, identity=SystemIdentity(), clock=clock
+            self.client,
+            self.install_id,
+            claims,
+            marks,
+            identity=SystemIdentity(),
+            clock=clock,
+            access_mode=access_mode,
         )
         jobs = JobRunner(
             self.client,
@@ -197,12 +204,13 @@ async def kubernetes_world(
     namespace: str = NAMESPACE,
     patch: PodPatch = NO_PATCH,
     url: str | None = None,
+    access_mode: str = ONE_NODE,
 ) -> AsyncIterator[KubernetesWorld]:
     """An installation of its own, with the rights that the Role gives and no others. `url`: of its archives,
     where they are not to lie in the directory.
     """
     load_job_image(cluster)
-    world = KubernetesWorld(cluster, namespace, directory, patch=patch, url=url)
+    world = KubernetesWorld(cluster, namespace, directory, patch=patch, url=url, access_mode=access_mode)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(world.client.close)
         stack.enter_context(shared_archives(cluster, namespace, world.archive_claim, world.store))

@@ -74,6 +74,7 @@ async def open_kubernetes_platform(
             identity=system.identity,
             clock=system.clock,
             storage_class=settings.k8s_storage_class,
+            access_mode=settings.k8s_access_mode,
         )
         jobs = JobRunner(
             client,

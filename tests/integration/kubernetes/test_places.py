@@ -2,6 +2,7 @@
 back, or is out of service; a volume that no node gets; somebody more important.
 """
 
+import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.support.patience import block_until, until
 from tests.support.whys import held_up, patched
 
 from codehub.adapters.kubernetes.kinds import NODES
+from codehub.adapters.kubernetes.labels import claim_name
 from codehub.core.messages import Code, Message
 from codehub.ports.backends import BackendUnreachable
 
@@ -144,6 +146,26 @@ def far_claim(world: KubernetesWorld) -> Iterator[str]:
             yield name
         finally:
             world.cluster.ask("DELETE", path)
+
+
+# A home that is for one Pod at a time
+
+
+async def test_a_home_that_is_for_one_pod_at_a_time_goes_to_no_second_one(
+    cluster: TestCluster, tmp_path: Path
+) -> None:
+    """Whoever makes that: codehub's own Jobs and Pods take turns."""
+    async with kubernetes_world(cluster, tmp_path, access_mode="ReadWriteOncePod") as world:
+        workspace_id = await world.run()
+        second = light_pod(world.namespace, f"second-{world.install_id}", claim_name(workspace_id))
+        cluster.apply(second)
+        path = cluster.path_of(second)
+        try:
+            await until(lambda: "ReadWriteOncePod" in json.dumps(cluster.ask("GET", path)["status"]))
+            await world.instances.delete(workspace_id)
+            await until(lambda: is_ready(cluster.ask("GET", path)))
+        finally:
+            cluster.ask("DELETE", path)
 
 
 # Somebody more important

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from codehub.adapters.kubernetes.answers import AlreadyExists, Conflict, NotFound, Refusal
 from codehub.adapters.kubernetes.claims import (
+    ONE_NODE,
     Claim,
     claim_manifest,
     growth,
@@ -62,6 +63,7 @@ class ClaimStore:
         identity: Identity,
         clock: Clock,
         storage_class: str | None = None,
+        access_mode: str = ONE_NODE,
     ) -> None:
         self._client = client
         self._installation = installation
@@ -70,6 +72,7 @@ class ClaimStore:
         self._identity = identity
         self._clock = clock
         self._storage_class = storage_class
+        self._access_mode = access_mode
 
     async def prepare(self) -> None:
         """Mark the namespace as this installation's. For the first
@@ -145,6 +148,7 @@ class ClaimStore:
             volume_id,
             size_mb=size_mb,
             storage_class=self._storage_class,
+            access_mode=self._access_mode,
             made_from=made_from,
         )
         try:

@@ -25,6 +25,7 @@ from codehub.adapters.kubernetes.quantities import parse_quantity
 from codehub.core.observation import UNTOLD, Volume
 from codehub.core.workspace import Resources
 
+ONE_NODE = "ReadWriteOnce"
 _BEING_MADE = ""
 
 
@@ -75,13 +76,14 @@ def claim_manifest(
     size_mb: int | None,
     storage_class: str | None,
     made_from: str | None,
+    access_mode: str = ONE_NODE,
 ) -> dict[str, Any]:
     """Return the claim to create. It does not count before it is complete."""
     annotations = {VOLUME_ID: volume_id, COMPLETE: _BEING_MADE}
     if made_from is not None:
         annotations[MADE_FROM] = made_from
     spec: dict[str, Any] = {
-        "accessModes": ["ReadWriteOnce"],
+        "accessModes": [access_mode],
         "resources": {"requests": {"storage": f"{size_mb or Resources().disk_mb}Mi"}},
     }
     if storage_class is not None:
