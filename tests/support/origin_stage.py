@@ -120,9 +120,12 @@ class Stage:
         context = await browser.new_context(ignore_https_errors=True, locale="en-US")
         context.set_default_timeout(PATIENCE_S * 1000)
         if person is not None:
-            name, word = person.session
-            await context.add_cookies([{"name": name, "value": word, "url": self.hub}])
+            await self.sign_in(context, person)
         return context
+
+    async def sign_in(self, context: BrowserContext, person: Person) -> None:
+        name, word = person.session
+        await context.add_cookies([{"name": name, "value": word, "url": self.hub}])
 
 
 def rests(shown: dict[str, Any], phase: str) -> bool:
@@ -168,17 +171,42 @@ def _up(directory: Path, **settings: str) -> Iterator[tuple[str, Path]]:
             yield server.address, data
 
 
+_RESOLVER = f"--host-resolver-rules=MAP {HUB} 127.0.0.1, MAP *.example.net 127.0.0.1"
+_FLAGS = (*FLAGS, _RESOLVER, "--ignore-certificate-errors")  # of a service worker's script, too
+
+
 @asynccontextmanager
 async def browser_of_stages() -> AsyncIterator[Browser]:
     """Yield a Chromium for which the names of the page are this machine's."""
-    resolver = f"--host-resolver-rules=MAP {HUB} 127.0.0.1, MAP *.example.net 127.0.0.1"
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=[*FLAGS, resolver, "--ignore-certificate-errors"],  # a service worker's script, too
-            timeout=PATIENCE_S * 1000,
+            executable_path=CHROMIUM, args=list(_FLAGS), timeout=PATIENCE_S * 1000
         )
         try:
             yield chromium
         finally:
             await chromium.close()
+
+
+@asynccontextmanager
+async def profile_of_stages(directory: Path) -> AsyncIterator[BrowserContext]:
+    """Yield the same with a profile of its own, which lets frames and fetches have cookies of other sites. A
+    private window does not, and the contexts of the other browser are such.
+    """
+    preferences = directory / "Default/Preferences"
+    preferences.parent.mkdir()
+    preferences.write_text(json.dumps({"profile": {"cookie_controls_mode": 0}}))
+    async with async_playwright() as playwright:
+        context = await playwright.chromium.launch_persistent_context(
+            directory,
+            executable_path=CHROMIUM,
+            args=list(_FLAGS),
+            locale="en-US",
+            ignore_https_errors=True,
+            timeout=PATIENCE_S * 1000,
+        )
+        context.set_default_timeout(PATIENCE_S * 1000)
+        try:
+            yield context
+        finally:
+            await context.close()
