@@ -24,7 +24,7 @@ _STDOUT = 1
 
 
 class Output:
-    """Lines for whoever started the Job. The end may be told from a signal, amid any other line."""
+    """Lines for whoever started the Job. The end may be told from a signal, in the middle of another."""
 
     def __init__(self, result: Path) -> None:
         self._result = result
