@@ -45,6 +45,7 @@ FIELDS = [
     "progress",
     "usage",
     "tab_script",
+    "cross_port_access",
     "standby_ttl_seconds",
     "archive_ttl_seconds",
     "last_access_at",

@@ -16,17 +16,17 @@ import pytest
 from playwright.async_api import Browser, Frame, Page, Response
 from tests.support.ides import CHROMIUM
 from tests.support.origin_stage import (
-    NO_NGINX,
     PASSWORD,
     SIBLING_HUB,
     Person,
     Place,
     Stage,
     at_localhost,
-    behind_nginx,
+    behind,
     browser_of_stages,
 )
 from tests.support.patience import until
+from tests.support.reverse_proxies import NO_NGINX, nginx
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="chromium is not installed (scripts/engines)")
 DOOR, PRE = "__Host-codehub_door", "__Host-codehub_pre"
@@ -104,7 +104,7 @@ def theatre(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         stage = stack.enter_context(
             at_localhost(directory)
             if request.param == "sites of their own"
-            else behind_nginx(directory, hub=SIBLING_HUB)
+            else behind(nginx, directory, hub=SIBLING_HUB)
         )
         ann, mallory = (stage.person(stack, name) for name in ("ann", "mallory"))
         evil, good = (stage.workspace(ann, name) for name in ("evil", "good"))

@@ -295,6 +295,14 @@ async def test_a_workspace_can_do_without_the_script_in_its_tab(command: Command
     assert changed["tab_script"] is True
 
 
+async def test_its_ports_are_let_reach_one_another(command: Command) -> None:
+    assert (await command("ws", "create", "demo", "--cross-port-access", "--wait")).code == 0
+    assert "reach one another in a browser" in (await command("ws", "show", "demo")).out
+    changed = (await command("ws", "change", "demo", "--no-cross-port-access", "--json")).json
+    assert changed["cross_port_access"] is False
+    assert "reach one another" not in (await command("ws", "show", "demo")).out
+
+
 async def test_tables_and_explanations_are_in_the_language_of_the_environment(command: Command) -> None:
     assert (await command("ws", "create", "demo", "--wait")).code == 0
     assert (await command("ws", "list", lang="ko")).out.split()[:2] == ["이름", "상태"]

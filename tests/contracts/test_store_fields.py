@@ -83,6 +83,7 @@ def specs(draw: st.DrawFn) -> Spec:
         forgotten_at=None if deleted_at is None else draw(maybe_times),
         pinned_at=draw(maybe_times),
         tab_script=draw(st.booleans()),
+        cross_port_access=draw(st.booleans()),
         request_id=draw(st.none() | texts),
         standby_ttl_seconds=draw(st.none() | st.integers(10, 2**31 - 1)),
         archive_ttl_seconds=draw(st.none() | counts),

@@ -37,17 +37,19 @@ async def test_settings_are_saved_and_a_wrong_or_taken_field_is_named(site: Site
     assert (taken.status_code, 'name="name" value="other"' in taken.text) == (409, True)
 
 
-async def test_the_script_in_the_tab_is_switched_off_and_on(site: Site) -> None:
+async def test_what_is_switched_off_and_on_is_told_by_the_api(site: Site) -> None:
     ann = await site.browser("ann")
     made = await create(ann, "demo", desired_state="PENDING")
     place, api = f"/workspaces/{made['id']}/settings", f"{API}/workspaces/{made['id']}"
-    for chosen, shown in (("no", False), ("yes", True)):
+    for name, at_first in (("tab_script", "yes"), ("cross_port_access", "no")):
+        assert drawn_fields((await ann.get("/new")).text)[name] == at_first
+        for chosen, shown in (("no", False), ("yes", True)):
+            fields = drawn_fields((await ann.get(place)).text)
+            assert (await post(ann, site, place, **{**fields, name: chosen})).status_code == 303
+            assert (await ann.get(api)).json()[name] is shown
         fields = drawn_fields((await ann.get(place)).text)
-        assert (await post(ann, site, place, **{**fields, "tab_script": chosen})).status_code == 303
-        assert (await ann.get(api)).json()["tab_script"] is shown
-    fields = drawn_fields((await ann.get(place)).text)
-    wrong = await post(ann, site, place, **{**fields, "tab_script": "perhaps"})
-    assert (wrong.status_code, 'id="wrong-tab_script"' in wrong.text) == (422, True)
+        wrong = await post(ann, site, place, **{**fields, name: "perhaps"})
+        assert (wrong.status_code, f'id="wrong-{name}"' in wrong.text) == (422, True)
 
 
 async def test_two_who_change_other_settings_at_once_both_have_theirs(site: Site) -> None:

@@ -76,13 +76,13 @@ async def test_a_program_waits_no_longer_however_many_steps_it_takes(
         gate, clock = made.edge.gate, ManualClock()
         assert isinstance(gate, WorkspaceGate)
         monkeypatch.setattr(gate, "_clock", clock)
-        wake = gate._wake
+        wake = gate._waker.wake
 
         async def wake_slowly(*arguments: Any) -> Ruled:
             clock.seconds += 60
             return await wake(*arguments)
 
-        monkeypatch.setattr(gate, "_wake", wake_slowly)
+        monkeypatch.setattr(gate._waker, "wake", wake_slowly)
         async with asyncio.timeout(FOLLOW_S_MAX / 2):
             assert (await made.ask(f"/w/{row.id}/x", COOKIE))[0] == 503
 

@@ -5,11 +5,13 @@ minutes to make, so that no suite's own time is spent on it.
 import asyncio
 
 from tests.support.cluster.images import save_images
+from tests.support.dev_server import built_vite
 from tests.support.docker import NO_DOCKER, WHY_NO_CODE_SERVER, code_server, lent_engine
 from tests.support.kubernetes import built_kubernetes
 
 
 async def build() -> None:
+    built_vite()
     if WHY_NO_CODE_SERVER is None:
         code_server()
     if NO_DOCKER is not None:

@@ -1,7 +1,8 @@
 """An IDE for tests of browsers: it serves the files of its home, sends each WebSocket's messages back, and
 notes what reached it in the file `requests`, one JSON a line.
 
-Beside a page `x`, the file `x.headers` may hold header lines of its answer.
+Beside a page `x`, the file `x.headers` may hold header lines of its answer. `/listen?3000` has it serve the
+same on that port, too, and `/start` runs the script of that name in its home.
 """
 
 import base64
@@ -12,7 +13,9 @@ import os
 import pathlib
 import signal
 import socketserver
+import subprocess
 import sys
+import threading
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _TYPES = {".js": "text/javascript", ".html": "text/html; charset=utf-8"}
@@ -35,6 +38,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Upgrade") == "websocket":
             self._talk()
             return
+        if self.path.startswith("/listen?"):
+            beside = PortServer(("127.0.0.1", int(self.path.partition("?")[2])), Handler)
+            threading.Thread(target=beside.serve_forever, daemon=True).start()
+        if self.path == "/start":
+            subprocess.Popen(["sh", "start"])
         page = pathlib.Path(self.path.partition("?")[0].lstrip("/") or "index.html")
         body = page.read_bytes() if page.is_file() else b"<title>hello</title>hello"
         self.send_response(200)
@@ -68,11 +76,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+class _Server(socketserver.ThreadingMixIn):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
         sys.stderr.write("someone hung up\n")
+
+
+class Server(_Server, socketserver.UnixStreamServer):
+    pass
+
+
+class PortServer(_Server, socketserver.TCPServer):
+    allow_reuse_address = True
 
 
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
+from typing import Any
 from uuid import UUID
 
 from tests.support.edge import Handler, Server, Talk, answer_ok, server, serving
@@ -126,11 +127,11 @@ class Hub:
     api: Server
 
     async def workspace(
-        self, phase: Phase = Phase.RUNNING, name: str = "demo", *, ide: str = "code-server"
+        self, phase: Phase = Phase.RUNNING, name: str = "demo", *, ide: str = "code-server", **settings: Any
     ) -> Workspace:
         """Make a workspace and let the engine bring it there."""
         wish = DesiredState.RUNNING if phase is Phase.RUNNING else DesiredState.PENDING
-        spec = replace(SPEC, name=name, desired_state=wish, ide=ide)
+        spec = replace(SPEC, name=name, desired_state=wish, ide=ide, **settings)
         made = await self.store.create_workspace(SystemIdentity().new_id(), spec, [])
         if phase in (Phase.STANDBY, Phase.ARCHIVED):
             await self.service.set_wish(made.id, DesiredState(phase.value), By("test", verbatim("test")))

@@ -62,6 +62,7 @@ SUITES_BY_PATH: Mapping[str, tuple[str, ...]] = {
     "integration/archives": ("local",),
     "integration/docker": ("docker",),
     "integration/docker/test_circle.py": ("circle",),
+    "integration/docker/test_origin_day.py": ("circle",),
     "integration/docker/test_up.py": ("circle",),
     "integration/embedded_postgres": ("store",),
     "integration/jobs": ("local", "s3"),

@@ -1,13 +1,9 @@
-"""`codehub up` whose workspaces have origins of their own: at `*.localhost`, or behind nginx as operators.md
-has it, with a certificate that is made here. Every workspace serves the files of its home.
+"""`codehub up` whose workspaces have origins of their own: at `*.localhost`, or behind a reverse proxy as
+operators.md has it. Every workspace serves the files of its home.
 """
 
 import json
 import os
-import re
-import shutil
-import ssl
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -20,32 +16,15 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, async_playwright
 from tests.support.ides import CHROMIUM, FLAGS
 from tests.support.light_ide import HOME_SERVER, light_code_server
-from tests.support.nginx import NGINX
 from tests.support.patience import PATIENCE_S, block_until
 from tests.support.ports import free_port
-from tests.support.program import end, running
+from tests.support.program import running
+from tests.support.reverse_proxies import DOMAIN, HUB, ReverseProxy
 
 API = "/api/v1"
 PASSWORD = "correct horse battery"
-OPENSSL = shutil.which("openssl")
-NO_NGINX = pytest.mark.skipif(
-    NGINX is None or OPENSSL is None, reason="nginx or openssl is not installed (scripts/engines)"
-)
-HUB = "code.example.org"
 SIBLING_HUB = "code.example.net"
 """A hub that is of one site with its workspaces, as operators are told not to have it."""
-DOMAIN = "ws.example.net"
-_OPERATORS = Path(__file__).parents[2] / "docs/operators.md"
-_CONF = """
-daemon off; worker_processes 1; pid {dir}/pid; error_log {dir}/error.log;
-events {{ worker_connections 512; }}
-http {{
-  access_log off;
-  client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/f;
-  uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;
-{snippet}
-}}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +120,12 @@ class Stage:
         context = await browser.new_context(ignore_https_errors=True, locale="en-US")
         context.set_default_timeout(PATIENCE_S * 1000)
         if person is not None:
-            name, word = person.session
-            await context.add_cookies([{"name": name, "value": word, "url": self.hub}])
+            await self.sign_in(context, person)
         return context
+
+    async def sign_in(self, context: BrowserContext, person: Person) -> None:
+        name, word = person.session
+        await context.add_cookies([{"name": name, "value": word, "url": self.hub}])
 
 
 def rests(shown: dict[str, Any], phase: str) -> bool:
@@ -163,7 +145,7 @@ def at_localhost(directory: Path, **settings: str) -> Iterator[Stage]:
 
 
 @contextmanager
-def behind_nginx(directory: Path, *, hub: str = HUB, **settings: str) -> Iterator[Stage]:
+def behind(proxy: ReverseProxy, directory: Path, *, hub: str = HUB, **settings: str) -> Iterator[Stage]:
     """`hub`: the name of codehub's own host."""
     public, port = free_port(), free_port()
     base = f"https://{hub}:{public}"
@@ -176,7 +158,7 @@ def behind_nginx(directory: Path, *, hub: str = HUB, **settings: str) -> Iterato
             trusted_proxies="127.0.0.1",
             **settings,
         ) as (_, data),
-        _nginx(directory, hub, public, port) as certificate,
+        proxy(directory, hub, public, port) as certificate,
     ):
         yield Stage(base, data, certificate)
 
@@ -190,68 +172,42 @@ def _up(directory: Path, **settings: str) -> Iterator[tuple[str, Path]]:
             yield server.address, data
 
 
-@contextmanager
-def _nginx(directory: Path, hub: str, public: int, port: int) -> Iterator[Path]:
-    """Run it as the page says, on other ports. Yields the certificate."""
-    assert NGINX is not None
-    key, certificate = directory / "codehub.key", directory / "codehub.pem"
-    _make_certificate(key, certificate, hub)
-    snippet = _snippet()
-    for written, meant in (
-        ("listen 443 ssl;", f"listen 127.0.0.1:{public} ssl;"),
-        ("http://127.0.0.1:8000", f"http://127.0.0.1:{port}"),
-        ("/etc/ssl/codehub.pem", str(certificate)),
-        ("/etc/ssl/codehub.key", str(key)),
-        (f"server_name {HUB} ", f"server_name {hub} "),
-    ):
-        assert snippet.count(written) == 1, f"{written} is not in operators.md once"
-        snippet = snippet.replace(written, meant)
-    conf, pid = directory / "nginx.conf", directory / "pid"
-    conf.write_text(_CONF.format(dir=directory, snippet=snippet))
-    process = subprocess.Popen(
-        [NGINX, "-p", str(directory), "-c", str(conf)], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        block_until(lambda: process.poll() is not None or (pid.exists() and pid.read_text().strip()))
-        assert process.poll() is None, (directory / "error.log").read_text()
-        yield certificate
-    finally:
-        end(process)
-
-
-def _snippet() -> str:
-    """Return what operators.md says of nginx before workspaces' own origins."""
-    blocks: list[str] = re.findall(r"^```\n(.*?)^```$", _OPERATORS.read_text(), re.MULTILINE | re.DOTALL)
-    (snippet,) = (block for block in blocks if "ssl_certificate_key" in block)
-    assert f"*.{DOMAIN};" in snippet
-    return snippet
-
-
-def _make_certificate(key: Path, certificate: Path, hub: str) -> None:
-    """Make one for the hub and for every name below the workspaces' domain."""
-    assert OPENSSL is not None
-    what = ("-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=codehub")
-    names = ("-addext", f"subjectAltName=DNS:{hub},DNS:*.{DOMAIN}")
-    command = [OPENSSL, "req", *what, *names, "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
-
-
-def trusting(certificate: Path) -> ssl.SSLContext:
-    """Return what a client needs that trusts this certificate alone, and compares names."""
-    return ssl.create_default_context(cafile=str(certificate))
+_RESOLVER = f"--host-resolver-rules=MAP {HUB} 127.0.0.1, MAP *.example.net 127.0.0.1"
+_FLAGS = (*FLAGS, _RESOLVER, "--ignore-certificate-errors")  # of a service worker's script, too
 
 
 @asynccontextmanager
 async def browser_of_stages() -> AsyncIterator[Browser]:
     """Yield a Chromium for which the names of the page are this machine's."""
-    resolver = f"--host-resolver-rules=MAP {HUB} 127.0.0.1, MAP *.example.net 127.0.0.1"
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=[*FLAGS, resolver, "--ignore-certificate-errors"],  # a service worker's script, too
-            timeout=PATIENCE_S * 1000,
+            executable_path=CHROMIUM, args=list(_FLAGS), timeout=PATIENCE_S * 1000
         )
         try:
             yield chromium
         finally:
             await chromium.close()
+
+
+@asynccontextmanager
+async def profile_of_stages(directory: Path) -> AsyncIterator[BrowserContext]:
+    """Yield the same with a profile of its own, which lets frames and fetches have cookies of other sites. A
+    private window does not, and the contexts of the other browser are such.
+    """
+    preferences = directory / "Default/Preferences"
+    preferences.parent.mkdir()
+    preferences.write_text(json.dumps({"profile": {"cookie_controls_mode": 0}}))
+    async with async_playwright() as playwright:
+        context = await playwright.chromium.launch_persistent_context(
+            directory,
+            executable_path=CHROMIUM,
+            args=list(_FLAGS),
+            locale="en-US",
+            ignore_https_errors=True,
+            timeout=PATIENCE_S * 1000,
+        )
+        context.set_default_timeout(PATIENCE_S * 1000)
+        try:
+            yield context
+        finally:
+            await context.close()

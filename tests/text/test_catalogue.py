@@ -112,6 +112,7 @@ FAMILIES: Mapping[str, set[str]] = {
         "missing_why",
         "door_why",
         "port_why",
+        "frame_why",
         "asleep_why",
     },
 }

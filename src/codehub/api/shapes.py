@@ -185,6 +185,7 @@ class WorkspaceShape(BaseModel):
     progress: ProgressShape | None
     usage: UsageShape | None
     tab_script: bool
+    cross_port_access: bool
     standby_ttl_seconds: int | None
     archive_ttl_seconds: int | None
     last_access_at: datetime | None

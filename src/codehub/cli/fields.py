@@ -10,6 +10,7 @@ _OPTIONS: Mapping[str, str] = {
     "expires_in_seconds": "--expires",
     "standby_ttl_seconds": "--sleep-after",
     "tab_script": "--tab-script",
+    "cross_port_access": "--cross-port-access",
     "archive_ttl_seconds": "--archive-after",
     "resources.memory_mb": "--memory",
     "resources.cpus": "--cpus",

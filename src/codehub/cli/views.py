@@ -76,6 +76,7 @@ def details(shown: WorkspaceView, now: datetime | None) -> str:
         "archived": _lifetime("view.archive_ttl", shown["archive_ttl_seconds"], None, now),
         "awake until": _promise(shown["awake_until"], now),
         "in the IDE": None if shown["tab_script"] else say("view.no_tab_script"),
+        "ports": say("view.cross_port_access") if shown["cross_port_access"] else None,
         "last used": ago(shown["last_access_at"], now),
         "pinned": None if shown["pinned_at"] is None else clock(shown["pinned_at"]),
         "created": clock(shown["created_at"]),

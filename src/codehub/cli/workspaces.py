@@ -31,6 +31,7 @@ _DESCRIPTION = typer.Option(None, "--description", metavar="TEXT", show_default=
 _MEMO = typer.Option(None, "--memo", metavar="TEXT", show_default=False)
 _SLEEP = typer.Option(None, "--sleep-after", metavar="TIME", show_default=False)
 _TAB = typer.Option(None, "--tab-script/--no-tab-script", show_default=False)
+_CROSS_PORT = typer.Option(None, "--cross-port-access/--no-cross-port-access", show_default=False)
 _ARCHIVE = typer.Option(None, "--archive-after", metavar="TIME", show_default=False)
 
 
@@ -49,6 +50,7 @@ def create(
     description: str | None = _DESCRIPTION,
     memo: str | None = _MEMO,
     tab_script: bool | None = _TAB,
+    cross_port_access: bool | None = _CROSS_PORT,
     backend: str | None = typer.Option(None, "--backend", metavar="BACKEND", show_default=False),
     storage: str | None = typer.Option(None, "--storage", metavar="BACKEND", show_default=False),
     no_start: bool = typer.Option(False, "--no-start"),
@@ -69,6 +71,7 @@ def create(
             description=description,
             memo=memo,
             tab_script=tab_script,
+            cross_port_access=cross_port_access,
             resources=_resources(memory, cpus, pids, disk_mb),
         ) | _lifetimes(sleep_after, archive_after)
         headers = {"Idempotency-Key": str(uuid4())}
@@ -97,6 +100,7 @@ def change(
     description: str | None = _DESCRIPTION,
     memo: str | None = _MEMO,
     tab_script: bool | None = _TAB,
+    cross_port_access: bool | None = _CROSS_PORT,
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:
@@ -108,6 +112,7 @@ def change(
             description=description,
             memo=memo,
             tab_script=tab_script,
+            cross_port_access=cross_port_access,
             resources=_resources(memory, cpus, pids, disk_mb),
         ) | _lifetimes(sleep_after, archive_after)
         if not fields:

@@ -40,6 +40,8 @@ class Visit:
     agent: str = ""
     accept: str = ""
     origin: str = ""
+    asked_method: str = ""
+    """In a preflight: the method that a page wants to use."""
 
 
 @dataclass(frozen=True, slots=True)

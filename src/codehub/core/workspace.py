@@ -118,6 +118,8 @@ class Spec:
     """Since when it is at the top of lists."""
     tab_script: bool = field(default=True, metadata=_SETTING)
     """Whether our script goes into the pages of its IDE."""
+    cross_port_access: bool = field(default=False, metadata=_SETTING)
+    """Whether a page at one of its ports may ask another, and its IDE show them in frames."""
     resources: Resources = field(default=Resources(), metadata=_SETTING)
     desired_state: DesiredState = DesiredState.RUNNING
     deleted_at: datetime | None = None

@@ -197,7 +197,7 @@ def _choices(usual: tuple[int, ...], chosen: str, caller: Caller) -> list[tuple[
 
 def _readable(name: str, text: str, caller: Caller) -> str:
     """Return a field's value as people read it."""
-    if name == "tab_script":
+    if name in ("tab_script", "cross_port_access"):
         return caller.say(f"switch.{text}")
     if not name.endswith("_seconds"):
         return text or caller.say("edit.nothing")

@@ -5,12 +5,15 @@ The checks are the API's own.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from enum import Enum, auto
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
+
+from codehub.core.workspace import Spec
 
 _FIELDS_MAX = 100
 NEVER = "never"
@@ -49,7 +52,7 @@ class FormField:
         """
         value = getattr(getattr(settings, "resources") if self.is_resource else settings, self.name, None)  # noqa: B009  # neither type is known here
         if self.kind is Kind.SWITCH:
-            return "no" if value is False else "yes"
+            return "yes" if (_SWITCHED_AT_FIRST[self.name] if value is None else value) else "no"
         if value is None:
             return NEVER if self.kind is Kind.SECONDS else ""
         return f"{value:g}" if self.kind is Kind.NUMBER else str(value)
@@ -81,6 +84,7 @@ _READ: Mapping[Kind, Callable[[str], Any]] = {
     Kind.SECONDS: int,
 }
 _SWITCHED = {"yes": True, "no": False}
+_SWITCHED_AT_FIRST = {field.name: field.default is True for field in fields_of(Spec)}
 FIELDS = (
     FormField("name", Kind.WORD),
     FormField("description", Kind.LINE),
@@ -92,6 +96,7 @@ FIELDS = (
     FormField("pids", Kind.COUNT, is_resource=True),
     FormField("disk_mb", Kind.COUNT, is_resource=True),
     FormField("tab_script", Kind.SWITCH),
+    FormField("cross_port_access", Kind.SWITCH),
     FormField("standby_ttl_seconds", Kind.SECONDS),
     FormField("archive_ttl_seconds", Kind.SECONDS),
 )

@@ -73,11 +73,12 @@ def sent_session(request: "HTTPConnection", base_url: str) -> str | None:
     )
 
 
-def door_cookie(word: str) -> str:
+def door_cookie(word: str, *, crosses_sites: bool = False) -> str:
     """Return the header that gives a browser its door's word. It is gone with the browser, or with the
-    session.
+    session. `crosses_sites`: whether it also comes with what another site's page asks for; each
+    `*.localhost` is a site.
     """
-    return f"{DOOR}={word}; Path=/; HttpOnly; SameSite=Lax; Secure"
+    return f"{DOOR}={word}; Path=/; HttpOnly; SameSite={'None' if crosses_sites else 'Lax'}; Secure"
 
 
 def pre_cookie(word: str | None) -> str:

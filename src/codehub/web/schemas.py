@@ -153,6 +153,7 @@ class WorkspaceBody(Body):
     ide: Ide | None = None
     resources: ResourcesBody | None = None
     tab_script: Annotated[bool, Field(strict=True)] = True
+    cross_port_access: Annotated[bool, Field(strict=True)] = False
     instance_backend: InstanceBackend | None = None
     storage_backend: StorageBackend | None = None
     standby_ttl_seconds: StandbyTtl = Field(default_factory=_nothing)
@@ -172,6 +173,7 @@ class WorkspacePatch(Body):
     ide: Ide = Field(default_factory=lambda: Ide("http"))
     resources: ResourcesBody = Field(default_factory=ResourcesBody)
     tab_script: Annotated[bool, Field(strict=True)] = Field(default_factory=bool)
+    cross_port_access: Annotated[bool, Field(strict=True)] = Field(default_factory=bool)
     standby_ttl_seconds: StandbyTtl = Field(default_factory=_nothing)
     archive_ttl_seconds: ArchiveTtl = Field(default_factory=_nothing)
     desired_state: DesiredState = Field(default_factory=lambda: DesiredState.RUNNING)

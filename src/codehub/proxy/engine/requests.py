@@ -4,13 +4,16 @@ What could be read in two ways is refused.
 """
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codehub.proxy.engine.block_cache import BlockCache
 from codehub.proxy.engine.header_block import HeaderBlock, ProxyFields, read_whole
 from codehub.proxy.engine.heads import HEAD_END, PERCENT, Refused
 from codehub.proxy.engine.http_body import NEVER_TRAILERS, NO_BODY, TIGHT, Body, Chunked, Sized, TooLarge
 from codehub.proxy.engine.rules import ENDS_HERE, Rules
+
+if TYPE_CHECKING:
+    from codehub.proxy.engine.responses import HeadChange
 
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})|%00")
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)(.*)", re.IGNORECASE)
@@ -36,6 +39,7 @@ class RequestHead:
         "_host",
         "_line",
         "_raw",
+        "answer_change",
         "block",
         "body",
         "insertion",
@@ -64,6 +68,8 @@ class RequestHead:
         """The client's own, or the one that was given to it when it was read."""
         self.body: Body = NO_BODY
         self.upgrade: bytes | None = None
+        self.answer_change: HeadChange | None = None
+        """What its answer says in place of what the server says, as the policy wants it."""
         self.insertion: Any = None
         """What its answer may get on its way, as the target says to which it goes."""
 

@@ -4,6 +4,8 @@ An untrusted server can't set what is the site's own.
 """
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import httptools
 
@@ -34,6 +36,23 @@ _OF_THE_BYTES = re.compile(
 _NO_BODY = frozenset({204, 304})
 _EVENT_STREAM = b"\r\ncontent-type: text/event-stream"
 _OTHER_HOST = re.compile(rb"[/\\]\t*[/\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class HeadChange:
+    """Lines that one answer gets, and names that its server's lines may not have."""
+
+    lines: Mapping[str, str]
+    without: frozenset[bytes] = frozenset()
+    """In lower case."""
+
+    def apply(self, head: bytes) -> bytes:
+        """Return a head as the client is given it so."""
+        kept = [
+            line for line in head.split(b"\r\n")[:-2] if line.partition(b":")[0].lower() not in self.without
+        ]
+        added = [f"{name}: {value}".encode("latin-1") for name, value in self.lines.items()]
+        return b"\r\n".join((*kept, *added, b"", b""))
 
 
 class ResponseHead:

@@ -305,6 +305,8 @@ class UpstreamConnection(asyncio.Protocol):
             first = head.to_client_edited(request_id, closes=closes)
         else:
             first = head.to_client(request_id, closes=closes, decodes=decodes)
+        if request.answer_change is not None:
+            first = request.answer_change.apply(first)
         if stop <= _JOIN_BYTES_MAX or is_edited or (type(body) is Chunked and not body.is_as_it_came):
             client.write(first + _passed_on(body, data, start, stop))
         else:

@@ -51,7 +51,7 @@ class Entering:
             f"{self.hub}/enter/{route.name}?c={challenge}&next={quote(path, safe='/')}", pre_cookie(word)
         )
 
-    async def open_door(self, head: RequestHead, workspace_id: UUID) -> Answer | None:
+    async def open_door(self, head: RequestHead, workspace_id: UUID, *, crosses_sites: bool) -> Answer | None:
         """Exchange a code for a door, and lead on to the path that was asked for. None: it opens nothing, or
         not for this browser. Raises SeveralSessions and StoreUnavailable.
         """
@@ -66,7 +66,7 @@ class Entering:
         )
         if path is None:
             return None
-        return _lead(read_path(path), door_cookie(word), pre_cookie(None))
+        return _lead(read_path(path), door_cookie(word, crosses_sites=crosses_sites), pre_cookie(None))
 
 
 def _lead(location: str, *cookies: str) -> Answer:

@@ -3,7 +3,6 @@
 It does what core/visit.py decides.
 """
 
-import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from uuid import UUID
@@ -11,8 +10,7 @@ from uuid import UUID
 import structlog
 
 from codehub.core.access import SAFE_METHODS
-from codehub.core.amendments import By
-from codehub.core.messages import Code, Message
+from codehub.core.cross_port import Crossing
 from codehub.core.route import Kind, Route, mount_of
 from codehub.core.visibility import Visibility
 from codehub.core.visit import (
@@ -39,13 +37,14 @@ from codehub.core.visit import (
 )
 from codehub.core.workspace import Workspace
 from codehub.ports.proxy_lookups import Credential, WorkspaceLocator
-from codehub.ports.store import Ruled, StoreUnavailable, UnknownWorkspace
+from codehub.ports.store import StoreUnavailable, UnknownWorkspace
 from codehub.ports.system import Clock, Tasks
 from codehub.proxy.engine.requests import RequestHead
 from codehub.proxy.engine.targets import Answer, Target
 from codehub.proxy.policy import refusals
 from codehub.proxy.policy.answers import bad_gateway, error, not_ready, redirect, unavailable
 from codehub.proxy.policy.api_targets import ApiTargets
+from codehub.proxy.policy.cross_port import change_answer, change_of, crossing_of, preflight_answer
 from codehub.proxy.policy.entering import Entering
 from codehub.proxy.policy.entrances import CachedWorkspace, Grant
 from codehub.proxy.policy.header_rules import AMBIGUOUS
@@ -53,6 +52,7 @@ from codehub.proxy.policy.page_actions import PageActions
 from codehub.proxy.policy.pages import ACTIONS, SIGN_IN, Site, refused_page, waking_page
 from codehub.proxy.policy.route_cache import RouteCache
 from codehub.proxy.policy.visits import Entry, has_token, is_root, shows_token, visit_of
+from codehub.proxy.policy.waker import Waker
 from codehub.service.workspaces import WorkspaceService
 from codehub.text import text
 from codehub.web.cookies import SeveralSessions
@@ -94,11 +94,9 @@ class WorkspaceGate:
         self._cache = cache
         self._entering = entering
         self._locator = locator
-        self._service = service
         self._apis = apis
         self._rules = rules
         self._clock = clock
-        self._tasks = tasks
         self._actions = PageActions(
             locator,
             service,
@@ -107,12 +105,13 @@ class WorkspaceGate:
             keep_awake_s=rules.keep_awake_s,
             sleep_warning_s=rules.sleep_warning_s,
         )
-        self._waking: dict[UUID, asyncio.Future[Ruled]] = {}
+        self._waker = Waker(service, tasks=tasks)
         self.is_leaving = False
         """Whether this process is about to end: then it is not ready, whatever an API says of itself."""
 
     def admit(self, head: RequestHead) -> Target | Answer | Awaitable[Target | Answer]:
         route: Route = head.route
+        head.answer_change = None
         if route.kind is Kind.HUB:
             return _NOT_READY if self.is_leaving and head.target == _READYZ else self._apis.choose()
         entrance = self._cache.entrances.get(route.mount or route.name)
@@ -138,7 +137,8 @@ class WorkspaceGate:
             return bad_gateway(text(language, "program.gone"))
         entrance = target.entrance
         if entrance.port is not None:
-            return refusals.not_there(self._entry(head), entrance.port, entrance.address)
+            silent = refusals.not_there(self._entry(head), entrance.port, entrance.address)
+            return change_answer(silent, head.answer_change)
         await self._cache.find_again(entrance.cached)
         grant = self._cache.grant(target.credential, target.person, entrance.cached, entrance.name)
         return refusals.another_way(grant, target, self._entry(head))
@@ -172,19 +172,25 @@ class WorkspaceGate:
     def _look(self, head: RequestHead) -> Answer | Awaitable[Target | Answer]:
         route: Route = head.route
         entry = self._entry(head)
-        visit, language = entry.visit, entry.language
         if route.workspace is None and route.label is None:
             return self._refused(NoSuch(), entry)
         if head.block.identity is AMBIGUOUS:
             return refusals.several_cookies(entry)
         if not route.rest.startswith("/"):
             return redirect(308, entry.site.entry + route.query)
-        is_nobody = route.port is not None and head.block.identity is None
-        if not shows_token(head) and not is_nobody and self._is_forged(head, visit):
-            return error(403, text(language, "program.other_site"))
+        if self._comes_from_elsewhere(entry) and self._crossing(entry) is None:
+            return error(403, text(entry.language, "program.other_site"))
         if not self._cache.is_current:
-            return unavailable(text(language, "program.undecided"))
+            return unavailable(text(entry.language, "program.undecided"))
         return self._decide(entry)
+
+    def _comes_from_elsewhere(self, entry: Entry) -> bool:
+        head, route = entry.head, entry.route
+        is_nobody = route.port is not None and head.block.identity is None
+        return not shows_token(head) and not is_nobody and self._is_forged(head, entry.visit)
+
+    def _crossing(self, entry: Entry) -> Crossing | None:
+        return None if self._entering is None else crossing_of(entry, self._entering.origins)
 
     def _language(self, head: RequestHead) -> str:
         cookies, accepted = head.block.fields.get(b"cookie", b""), head.noted(b"accept-language")
@@ -215,6 +221,37 @@ class WorkspaceGate:
         if entry.is_at_origin and entry.action == SIGN_IN and intent(entry.visit) is Intent.NAVIGATION:
             return self._refused(SignIn(), entry)
         person, cached = await self._who_and_where(entry.head, workspace_id)
+        crossing = self._crossing(entry)
+        if crossing is None:
+            return await self._let_in(entry, person, cached)
+        if cached is not None and cached.workspace.spec.cross_port_access:
+            return await self._cross(entry, crossing, person, cached)
+        if self._comes_from_elsewhere(entry):
+            return error(403, text(entry.language, "program.other_site"))
+        return await self._let_in(entry, person, cached)
+
+    async def _cross(
+        self, entry: Entry, crossing: Crossing, person: Visitor | None, cached: CachedWorkspace
+    ) -> Target | Answer:
+        """Let a page at one port of a workspace ask another, and its IDE show one, for their owner."""
+        assert self._entering is not None
+        change = change_of(crossing, entry.head, self._entering.origins)
+        if crossing is Crossing.PREFLIGHT:
+            return preflight_answer(entry.head, change)
+        if person is None:
+            answer = await self._let_in(entry, None, cached)
+            if crossing is Crossing.REQUEST or not isinstance(answer, Answer):
+                return answer
+            return change_answer(refused_page("frame", entry.language, entry.site.hub), change)
+        if not is_owner(person, cached.workspace):
+            return error(403, text(entry.language, "program.other_site"))
+        entry.head.answer_change = change
+        answer = await self._let_in(entry, person, cached)
+        return change_answer(answer, change) if isinstance(answer, Answer) else answer
+
+    async def _let_in(
+        self, entry: Entry, person: Visitor | None, cached: CachedWorkspace | None
+    ) -> Target | Answer:
         if (answer := await self._turn_away(entry, person, cached)) is not None:
             return answer
         if entry.action is None:
@@ -229,7 +266,9 @@ class WorkspaceGate:
         assert self._entering is not None
         if intent(entry.visit) is not Intent.NAVIGATION:
             return error(403, text(entry.language, "program.enter"))
-        answer = await self._entering.open_door(entry.head, workspace_id)
+        cached = await self._cache.workspace(workspace_id) if entry.route.port is not None else None
+        crosses_sites = cached is not None and cached.workspace.spec.cross_port_access
+        answer = await self._entering.open_door(entry.head, workspace_id, crosses_sites=crosses_sites)
         if answer is not None:
             return answer
         person, cached = await self._who_and_where(entry.head, workspace_id)
@@ -313,7 +352,7 @@ class WorkspaceGate:
                 assert cached is not None
                 assert person is not None
                 if isinstance(decision, Wake):
-                    ruled = await self._wake(head, cached, person)
+                    ruled = await self._waker.wake(head, cached, person)
                     outcome = after_wake(ruled.ruling)
                     if isinstance(outcome, AtLimit):
                         return refusals.at_limit(cached, outcome, entry)
@@ -349,31 +388,6 @@ class WorkspaceGate:
             await self._cache.find_again(cached)
             grant = self._cache.grant(credential, person, cached, name, port)
         return grant or refusals.out_of_reach(cached.workspace, self._entry(head), "program.no_address")
-
-    async def _wake(self, head: RequestHead, cached: CachedWorkspace, person: Visitor) -> Ruled:
-        """Record the wish. However many visits ask at once, it is asked for once."""
-        workspace_id = cached.workspace.id
-        waking = self._waking.get(workspace_id)
-        if waking is None:
-            by = By(person, Message(Code.VISITED), head.request_id.decode("ascii"))
-            waking = asyncio.get_running_loop().create_future()
-            self._waking[workspace_id] = waking
-            self._tasks.spawn(self._wish(workspace_id, by, waking), name="wake")
-        ruled = await asyncio.shield(waking)
-        cached.workspace = ruled.workspace
-        return ruled
-
-    async def _wish(self, workspace_id: UUID, by: By, waking: asyncio.Future[Ruled]) -> None:
-        try:
-            ruled = await self._service.wake(workspace_id, by)
-        except Exception as failed:  # noqa: BLE001  # whoever waits for it is told
-            waking.set_exception(failed)
-            waking.exception()
-        else:
-            log.info("woken", workspace_id=str(workspace_id), actor=by.actor)
-            waking.set_result(ruled)
-        finally:
-            del self._waking[workspace_id]
 
     async def _wait(self, entry: Entry, workspace_id: UUID) -> Target | Answer:
         """Let a program wait until it can be served, for as long as the settings say."""

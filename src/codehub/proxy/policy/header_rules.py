@@ -17,8 +17,8 @@ TOKEN_HEADER = b"x-codehub-token"
 _HOSTS_MAX = 4_096
 OWN_SECRETS = OwnSecrets(OWN_NAMES, b"cht_")
 _NOTED = (
-    b"accept accept-language origin purpose sec-fetch-dest sec-fetch-mode sec-fetch-site"
-    b" sec-purpose user-agent"
+    b"accept accept-language access-control-request-headers access-control-request-method origin purpose"
+    b" sec-fetch-dest sec-fetch-mode sec-fetch-site sec-purpose user-agent"
 ).split()
 _ONCE = (b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"sec-fetch-site")
 

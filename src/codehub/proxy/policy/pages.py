@@ -42,6 +42,7 @@ _REFUSED: Mapping[str, int] = {
     "sessions": 400,
     "foreign": 403,
     "door": 403,
+    "frame": 401,
     "missing": 404,
     "port": 404,
     "asleep": 503,
@@ -137,10 +138,11 @@ def _sha256(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+NO_FRAMES = "frame-ancestors 'none'"
 _POLICY = (
     f"default-src 'none'; style-src 'sha256-{_sha256(_STYLE)}'; script-src 'sha256-{_sha256(_SCRIPT)}' "
     f"'sha256-{_sha256(_LISTEN)}'; "
-    "img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    f"img-src data:; connect-src 'self'; {NO_FRAMES}; base-uri 'none'; form-action 'self'"
 )
 _HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
@@ -262,8 +264,8 @@ def lost_page(workspace: Workspace, lost: Message, language: str, to: str, site:
 
 def refused_page(why: str, language: str, hub: str = "") -> Answer:
     """Say to whoever may not enter that nobody knows who they are (sessions), that it is not theirs
-    (foreign), that a code is over (door), that it sleeps and its owner wakes it (asleep), or that there is
-    nothing (missing, port). It tells nothing of the workspace.
+    (foreign), that a code is over (door), that nobody comes in inside a frame (frame), that it sleeps and its
+    owner wakes it (asleep), or that there is nothing (missing, port). It tells nothing of the workspace.
     """
     texts, site = _texts(language), Site(hub=hub)
     link, headers = None, {}
@@ -271,7 +273,11 @@ def refused_page(why: str, language: str, hub: str = "") -> Answer:
         link, headers = ("/", texts["door_again"]), {"Referrer-Policy": "no-referrer"}
     if why == "asleep":
         link = (f"{site.actions}/{SIGN_IN}", texts["asleep_owner"])
-    html = _html(language, texts[why], f"<p>{escape(texts[f'{why}_why'])}</p>", site, link=link)
+    body = f"<p>{escape(texts[f'{why}_why'])}</p>"
+    if why == "frame":  # the hub shows itself in none
+        tab = f'<a href="{site.actions}/{SIGN_IN}" target="_blank">{escape(texts["frame_open"])}</a>'
+        body, link = f"{body}<p>{tab}</p>", ("", texts["again"])
+    html = _html(language, texts[why], body, site, link=link)
     return _answer(_REFUSED[why], html, language, site, headers)
 
 

@@ -64,6 +64,7 @@ def _read(head: RequestHead) -> Visit:
         agent=text(b"user-agent"),
         accept=text(b"accept"),
         origin=text(b"origin"),
+        asked_method=text(b"access-control-request-method"),
     )
 
 

@@ -215,6 +215,11 @@ TEXTS: Mapping[str, str] = {
     "field.ttl": "When nobody uses it",
     "field.tab_script": "In the IDE",
     "field.tab_script.hint": "Warn before it sleeps, offer to wake it, and notice who works in it.",
+    "field.cross_port_access": "Between its ports",
+    "field.cross_port_access.hint": (
+        "A page at one port may ask another, and the IDE shows ports in itself. For you alone, and for no "
+        "other workspace."
+    ),
     "switch.yes": "yes",
     "switch.no": "no",
     "field.standby_ttl": "Sleep after",
@@ -232,6 +237,7 @@ TEXTS: Mapping[str, str] = {
     "wrong.pids": "A whole number from 16 to {max}.",
     "wrong.disk_mb": "A whole number from 64 to {max}.",
     "wrong.tab_script": "Choose one of these.",
+    "wrong.cross_port_access": "Choose one of these.",
     "wrong.standby_ttl_seconds": "At least 10 seconds.",
     "wrong.archive_ttl_seconds": "A number of seconds.",
     "wrong.username": "Letters, digits and . _ @ -, at most 64.",
@@ -1092,6 +1098,11 @@ TEXTS: Mapping[str, str] = {
     "proxy.door": "This link is no longer good",
     "proxy.door_why": "It works once, for half a minute, and only in the browser that asked for it.",
     "proxy.door_again": "Open the workspace again",
+    "proxy.frame": "Open this port once",
+    "proxy.frame_why": (
+        "Inside another page codehub can't see who you are. Open it in a tab of its own, then try again here."
+    ),
+    "proxy.frame_open": "Open in a tab",
     "proxy.port": "Ports can't be opened here",
     "proxy.port_why": "Workspaces here have no network of their own, so a port would be this machine's.",
     "proxy.silent": "Nothing listens on port {port} yet",
@@ -1263,6 +1274,8 @@ TEXTS: Mapping[str, str] = {
     "cli.label.awake until": "awake until",
     "cli.label.in the IDE": "in the IDE",
     "cli.view.no_tab_script": "nothing of codehub's",
+    "cli.label.ports": "ports",
+    "cli.view.cross_port_access": "reach one another in a browser",
     "cli.label.last used": "last used",
     "cli.label.pinned": "pinned",
     "cli.label.created": "created",
@@ -1413,6 +1426,10 @@ TEXTS: Mapping[str, str] = {
     "help.option.adopt": "Go on with the volume that is there, whose identity is lost. Asks first.",
     "help.option.archive_after": "Archive it after sleeping for so long: 12h, 7d, never.",
     "help.option.sleep_after": "Stop it when unused for so long: 30m, 2h, never.",
+    "help.option.cross_port_access": (
+        "Whether a page at one of its ports may ask another in its owner's browser, and its IDE show ports "
+        "in itself."
+    ),
     "help.option.tab_script": (
         "Whether codehub's script is in its IDE's page: it warns before sleep, offers to wake, and notices "
         "who works there."

@@ -224,6 +224,11 @@ TEXTS: Mapping[str, str] = {
     "field.ttl": "아무도 쓰지 않을 때",
     "field.tab_script": "IDE 안에서",
     "field.tab_script.hint": "잠들기 전에 알리고, 깨우기를 제안하며, 누가 쓰는지 알아챕니다.",
+    "field.cross_port_access": "포트 사이",
+    "field.cross_port_access.hint": (
+        "한 포트의 페이지가 다른 포트에 요청하고, IDE가 포트를 그 안에 보여 줄 수 있습니다. 소유자 자신에게만, 이 "
+        "워크스페이스 안에서만 열립니다."
+    ),
     "switch.yes": "예",
     "switch.no": "아니요",
     "field.standby_ttl": "잠들기까지",
@@ -240,6 +245,7 @@ TEXTS: Mapping[str, str] = {
     "wrong.pids": "16~{max} 사이의 정수를 입력하세요.",
     "wrong.disk_mb": "64~{max} 사이의 정수를 입력하세요.",
     "wrong.tab_script": "이 가운데 하나를 고르세요.",
+    "wrong.cross_port_access": "이 가운데 하나를 고르세요.",
     "wrong.standby_ttl_seconds": "10초 이상이어야 합니다.",
     "wrong.archive_ttl_seconds": "초 단위의 숫자를 입력하세요.",
     "wrong.username": "영문자, 숫자, . _ @ - 만 쓸 수 있으며 64자까지입니다.",
@@ -1039,6 +1045,11 @@ TEXTS: Mapping[str, str] = {
     "proxy.door": "더 이상 사용할 수 없는 링크입니다",
     "proxy.door_why": "이 링크는 요청한 브라우저에서 30초 안에 한 번만 사용할 수 있습니다.",
     "proxy.door_again": "워크스페이스 다시 열기",
+    "proxy.frame": "이 포트를 한 번 열어 주십시오",
+    "proxy.frame_why": (
+        "다른 페이지 안에서는 누구인지 알 수 없습니다. 따로 탭에서 연 다음 여기서 다시 시도하십시오."
+    ),
+    "proxy.frame_open": "탭에서 열기",
     "proxy.port": "여기서는 포트를 열 수 없습니다",
     "proxy.port_why": "이곳의 워크스페이스에는 자체 네트워크가 없어, 포트를 열면 이 컴퓨터의 포트가 됩니다.",
     "proxy.silent": "{port} 포트에서 아직 아무것도 수신 대기하지 않습니다",
@@ -1205,6 +1216,8 @@ TEXTS: Mapping[str, str] = {
     "cli.label.awake until": "켜 두는 기한",
     "cli.label.in the IDE": "IDE 안",
     "cli.view.no_tab_script": "codehub의 것이 없음",
+    "cli.label.ports": "포트",
+    "cli.view.cross_port_access": "브라우저에서 서로 요청할 수 있음",
     "cli.label.last used": "마지막 사용",
     "cli.label.pinned": "고정",
     "cli.label.created": "생성",
@@ -1363,6 +1376,10 @@ TEXTS: Mapping[str, str] = {
     "help.option.adopt": "누구의 것인지 알 수 없게 된, 지금 있는 볼륨으로 계속합니다. 먼저 묻습니다.",
     "help.option.archive_after": "이만큼 잠들어 있으면 보관합니다: 12h, 7d, never.",
     "help.option.sleep_after": "이만큼 쓰지 않으면 멈춥니다: 30m, 2h, never.",
+    "help.option.cross_port_access": (
+        "소유자의 브라우저에서 한 포트의 페이지가 다른 포트에 요청하고 IDE가 포트를 그 안에 보여 줄 수 있을지 "
+        "정합니다."
+    ),
     "help.option.tab_script": (
         "IDE 페이지에 codehub의 스크립트를 넣을지 정합니다. 잠들기 전에 알리고, 깨우기를 제안하며, 누가 "
         "쓰는지 알아챕니다."

@@ -1,5 +1,5 @@
-"""Workspaces' own origins behind nginx with a wildcard certificate, as operators.md has it: a browser by hand
-over TLS comes in, works and talks. It trusts that certificate alone, and compares names.
+"""Workspaces' own origins behind nginx and Caddy with a wildcard certificate, as operators.md has them: a
+browser by hand over TLS comes in, works and talks. It trusts that certificate alone, and compares names.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 from tests.support.hub import NAVIGATION
-from tests.support.origin_stage import NO_NGINX, Person, Place, Stage, behind_nginx, trusting
+from tests.support.origin_stage import Person, Place, Stage, behind
 from tests.support.patience import PATIENCE_S
+from tests.support.reverse_proxies import NO_CADDY, NO_NGINX, caddy, nginx, trusting
 
-pytestmark = NO_NGINX
 DOOR = "__Host-codehub_door"
 REDIRECTS_MAX = 3
 
@@ -79,9 +79,12 @@ class Browser:
         return address, reply, redirects
 
 
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with behind_nginx(tmp_path_factory.mktemp("nginx")) as made:
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(nginx, marks=NO_NGINX, id="nginx"), pytest.param(caddy, marks=NO_CADDY, id="caddy")],
+)
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with behind(request.param, tmp_path_factory.mktemp("stage")) as made:
         yield made
 
 
