@@ -17,6 +17,7 @@ from codehub.app.database import api_stores, stores
 from codehub.app.edge import edge
 from codehub.app.server import make_listener
 from codehub.core.operations import DesiredState
+from codehub.core.origins import NONE
 from codehub.engine.backends import Backends
 from codehub.engine.system import System
 from codehub.ports.instances import TcpUpstream
@@ -53,7 +54,7 @@ async def test_the_proxy_serves_as_the_api_s_role_alone(
     nobody = TcpUpstream("127.0.0.1", 1)
     async with (
         api_stores(api_login, make_system()) as stored,
-        edge(load_settings(), listener, [nobody], stored, Backends({}, {}), make_system()),
+        edge(load_settings(workspace_host=NONE), listener, [nobody], stored, Backends({}, {}), make_system()),
         httpx.AsyncClient(base_url=address, cookies={"codehub_session": SECRET}) as ann,
     ):
         unknown = await ann.get(f"/w/{uuid4()}/")
