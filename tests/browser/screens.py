@@ -10,13 +10,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
 import structlog
 from playwright.async_api import Browser, Page
+from tests.proxy.test_tab_browser import Tab, opened, world
 from tests.support.chromium import chromium_running, sign_in, watched_page
+from tests.support.edge import answer_ok
 from tests.support.hub import Hub, hub
+from tests.support.ides import running_jupyterlab
 from tests.support.patience import until
 from tests.support.site import API, Site, create, open_site
 from tests.support.stores import memory_world
@@ -26,7 +30,10 @@ from codehub.core.amendments import By
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
+from codehub.core.origins import WorkspaceOrigins
 from codehub.core.progress import Progress
+from codehub.core.visibility import Visibility
+from codehub.ports.instance_access import Listener
 from codehub.proxy.policy.gate import GateRules
 
 BYTES_MAX = 150_000
@@ -39,6 +46,15 @@ WORKSPACES = (
     ("old-homepage", None, "ARCHIVED", 60 * 24 * 12),
     ("sandbox", "Try things here", "PENDING", None),
 )
+LISTENS = (Listener(3000, "node"), Listener(8000, "uvicorn"))
+SOURCE = """# Mean of a stream of numbers, without keeping them
+def mean(numbers):
+    total = count = 0
+    for number in numbers:
+        total += number
+        count += 1
+    return total / count if count else None
+"""
 
 
 @dataclass
@@ -86,6 +102,19 @@ async def break_one(site: Site) -> dict[str, Any]:
     await site.arrives(api, made["id"], "STANDBY")
     site.storage.lose_volume(UUID(made["id"]))
     return await site.arrives(api, made["id"], "ERROR")
+
+
+async def share_one(site: Site, workspace_id: str) -> None:
+    """Let two programs listen, and anybody enter the second for a day."""
+
+    async def listening(asked: UUID) -> tuple[Listener, ...]:
+        return LISTENS if asked == UUID(workspace_id) else ()
+
+    site.instance_access.listening = listening  # type: ignore[method-assign, assignment]
+    api = await site.browser("ann", Role.ADMIN)
+    ends = datetime.now(UTC) + timedelta(days=1)
+    body = {"visibility": "public", "expires_at": ends.isoformat()}
+    (await api.put(f"{API}/workspaces/{workspace_id}/ports/8000", json=body)).raise_for_status()
 
 
 @asynccontextmanager
@@ -139,18 +168,25 @@ async def of_one(studio: Studio, made: dict[str, dict[str, Any]], broken: dict[s
         for name, place in (("workspace", own), ("problem", f"{address}/workspaces/{broken['id']}")):
             await page.goto(place)
             await page.wait_for_selector("#logs > *")
-            await studio.shoot(page, name)
+            await page.wait_for_selector("#ports > *")
+            await studio.shoot(page, name, whole=name == "workspace")
         for name, place in (
             ("settings", f"{own}/settings"),
             ("new", f"{address}/new"),
             ("refused", f"{address}/workspaces/none"),
         ):
             await page.goto(place)
-            await studio.shoot(page, name)
+            await studio.shoot(page, name, whole=name != "refused")
     async with studio.page(**PHONE, color_scheme="dark", locale="ko-KR") as phone:
         await phone.goto(f"{address}/workspaces/{broken['id']}")
         await phone.wait_for_selector("#logs > *")
         await studio.shoot(phone, "phone-problem-korean-dark")
+    async with studio.page(**PHONE, locale="ko-KR") as phone:
+        await phone.goto(own)
+        await phone.wait_for_selector("#ports time")
+        await studio.shoot(phone, "phone-workspace-korean", whole=True)
+        await phone.goto(f"{own}/settings")
+        await studio.shoot(phone, "phone-settings-korean", whole=True)
 
 
 async def of_people(studio: Studio) -> None:
@@ -226,6 +262,38 @@ async def of_a_problem(browser: Browser, folder: Path) -> None:
         await page.screenshot(path=folder / "visit-problem.png", animations="disabled")
 
 
+async def of_a_tab(browser: Browser, folder: Path) -> None:
+    """What our script says over an IDE that runs."""
+    async with (
+        world(answer_ok) as (made, activity, outcomes),
+        watched_page(browser, []) as english,
+        watched_page(browser, [], locale="ko-KR") as korean,
+    ):
+        row = await made.workspace(name="notebooks", ide="jupyterlab")
+        with TemporaryDirectory() as directory:
+            async with running_jupyterlab(Path(directory), f"/w/{row.id}/") as (upstream, home):
+                (home / "mean.py").write_text(SOURCE)
+                made.instances.served_by = upstream
+                tabs = [
+                    await opened(made, activity, outcomes, row, page.context, "lab/tree/mean.py")
+                    for page in (english, korean)
+                ]
+                for tab in tabs:
+                    await tab.page.locator(".cm-content >> text=total").first.wait_for()
+                    await tab.page.get_by_role("button", name="No", exact=True).click()  # no news
+                by = By("ann", verbatim("test"))
+                await made.service.change(row.id, lambda _spec: {"standby_ttl_seconds": 10}, None, by)
+                await _shoot_tab(tabs[0], "About to sleep", folder / "tab-warning.png")
+                await tabs[0].wish(DesiredState.STANDBY)
+                await _shoot_tab(tabs[0], "Asleep", folder / "tab-asleep.png")
+                await _shoot_tab(tabs[1], "잠들었습니다", folder / "tab-asleep-korean.png")
+
+
+async def _shoot_tab(tab: Tab, title: str, picture: Path) -> None:
+    await tab.shows(title)
+    await tab.page.screenshot(path=picture, animations="disabled")
+
+
 async def _starting(made: Hub, workspace_id: UUID) -> None:
     async def has_begun() -> bool:
         return (await made.store.get(workspace_id)).status.operation != "NONE"
@@ -244,12 +312,19 @@ async def main(folder: Path) -> None:
     async with (
         chromium_running() as browser,
         open_site(
-            memory_world(), controlled=True, limits=Limits(per_user=4), checks=checks, backends=backends
+            memory_world(),
+            controlled=True,
+            limits=Limits(per_user=4),
+            checks=checks,
+            backends=backends,
+            workspace_origins=WorkspaceOrigins("http", "localhost", 8000),
+            ports_ceiling=Visibility.PUBLIC,
         ) as site,
     ):
         await site.user("ann", Role.ADMIN)
         studio = Studio(browser, site, folder, [])
         made = await furnished(site)
+        await share_one(site, made["payments-api"]["id"])
         broken = await break_one(site)
         await of_lists(studio, made)
         await of_one(studio, made, broken)
@@ -257,6 +332,7 @@ async def main(folder: Path) -> None:
         await of_deletion(studio, made)
         await of_the_proxy(browser, folder)
         await of_a_problem(browser, folder)
+        await of_a_tab(browser, folder)
         await site.clients.aclose()
         assert not studio.complaints, studio.complaints
 

@@ -50,6 +50,16 @@ def test_pages_speak_of_homes_and_ides_where_the_core_speaks_of_volumes_and_inst
             "600초 안에 끝나지 않았습니다.",
         ),
         (
+            Message(Code.PORT_SHARED, {"port": 3000, "visibility": "signed-in"}),
+            "Opened port 3000: “Everybody signed in”.",
+            "3000 포트를 열었습니다: “로그인한 모든 사람”.",
+        ),
+        (
+            Message(Code.PORT_SHARED, {"port": 3000, "visibility": "new-one"}),
+            "Opened port 3000: “new-one”.",
+            "3000 포트를 열었습니다: “new-one”.",
+        ),
+        (
             Message(
                 Code.FAILED_AGAIN,
                 {"step": "start", "count": 6, "message": verbatim("no space left\non {device}")},

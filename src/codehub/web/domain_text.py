@@ -16,6 +16,8 @@ from codehub.text import section, text
 
 # A number of nodes that some texts have a form of their own for.
 _FORMS = {"1": "one", "?": "unknown"}
+# Facts that are values of the core, and the section that says them.
+_VALUES = {"visibility": "ports"}
 
 
 def trouble_text(reason: ErrorReason, language: str) -> str:
@@ -60,7 +62,10 @@ def message_text(message: Message, language: str) -> str:
         return str(message)
     if not message.facts:
         return template
-    return template.format(**{name: _fact(value, language) for name, value in message.facts.items()})
+    facts = {name: _fact(value, language) for name, value in message.facts.items()}
+    for name in _VALUES.keys() & facts:
+        facts[name] = section(language, _VALUES[name]).get(facts[name], facts[name])
+    return template.format(**facts)
 
 
 def failure_text(failure: Exception, language: str) -> str:

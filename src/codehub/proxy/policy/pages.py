@@ -58,7 +58,7 @@ h1 {{ font-size: 1.25rem; line-height: 1.3; letter-spacing: -.015em; font-weight
 p {{ margin: .375rem 0; color: var(--soft); }}
 #now {{ color: var(--ink); font-weight: 550; margin-top: 1rem; }}
 #far {{ font-size: .8125rem; font-variant-numeric: tabular-nums; min-height: 1.3em; }}
-code {{ font: .8125rem/1.5 var(--mono); color: var(--bad); }}
+.message {{ color: var(--bad); }}
 .hint {{ font-size: .8125rem; margin-top: .5rem; }}
 form {{ display: inline-block; margin: 1rem .5rem 0 0; }}
 button, .way {{ font: inherit; font-size: .875rem; font-weight: 550; min-height: 2.375rem; padding: .375rem 1rem; border-radius: 8px; border: 1px solid transparent; cursor: pointer; background: var(--accent); color: var(--accent-ink); }}
@@ -217,7 +217,7 @@ def resting_page(page: Page, workspace: Workspace, language: str, to: str, site:
         why = f"<p>{escape(texts[f'{page}_why'])}</p>"
     elif error is not None:
         trouble, message = trouble_text(error.reason, language), message_text(error.message, language)
-        why = f"<p>{escape(trouble)}</p><p><code>{escape(message)}</code></p><p>{escape(remedy_text(error.reason, language))}</p>"
+        why = f'<p>{escape(trouble)}</p><p class="message">{escape(message)}</p><p>{escape(remedy_text(error.reason, language))}</p>'
     else:
         why = ""
     link = (f"{site.hub}/workspaces/{workspace.id}", texts["details"]) if page is Page.ERROR else None

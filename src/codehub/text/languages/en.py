@@ -187,7 +187,7 @@ TEXTS: Mapping[str, str] = {
     "new.lead": "It starts right away. You can change all of this later.",
     "new.create": "Create and start",
     "edit.title": "Settings for {name}",
-    "edit.lead": "Name, description and times apply at once; the rest from the next start.",
+    "edit.lead": "Image, IDE and resources apply from the next start; the rest at once.",
     "edit.stale": (
         "Somebody changed it meanwhile, so nothing was saved yet. Where they differ, the value stored now "
         "stands below yours; save again to keep yours."
@@ -213,9 +213,9 @@ TEXTS: Mapping[str, str] = {
     "field.disk_mb": "Disk (MB)",
     "field.at_most": "At most {max} here.",
     "field.ttl": "When nobody uses it",
-    "field.tab_script": "In the IDE",
-    "field.tab_script.hint": "Warn before it sleeps, offer to wake it, and notice who works in it.",
-    "field.cross_port_access": "Between its ports",
+    "field.tab_script": "codehub in the IDE",
+    "field.tab_script.hint": "It warns before sleep, offers to wake, and notices that somebody works there.",
+    "field.cross_port_access": "Access between its ports",
     "field.cross_port_access.hint": (
         "A page at one port may ask another, and the IDE shows ports in itself. For you alone, and for no "
         "other workspace."
@@ -869,8 +869,8 @@ TEXTS: Mapping[str, str] = {
     "reason.AskedToPurge": "Asked to delete it for good.",
     "reason.AskedToUndelete": "Asked to undo its deletion.",
     "reason.AskedToForget": "Asked to give up on its deletion.",
-    "reason.PortShared": "Opened port {port}: {visibility}.",
-    "reason.PortSharedUntil": "Opened port {port} until {until}: {visibility}.",
+    "reason.PortShared": "Opened port {port}: “{visibility}”.",
+    "reason.PortSharedUntil": "Opened port {port} until {until}: “{visibility}”.",
     "reason.PortMadePrivate": "Made port {port} private.",
     # Why a request is refused
     "reason.OperationUnderWay": "{operation} is under way. Ask again when it is done.",

@@ -198,7 +198,7 @@ TEXTS: Mapping[str, str] = {
     "new.lead": "만들면 바로 시작합니다. 모든 항목은 나중에 바꿀 수 있습니다.",
     "new.create": "만들고 시작",
     "edit.title": "{name} 설정",
-    "edit.lead": "이름, 설명, 시간은 바로 적용되고 나머지는 다음에 시작할 때부터 적용됩니다.",
+    "edit.lead": "이미지, IDE, 자원은 다음에 시작할 때부터 적용되고 나머지는 바로 적용됩니다.",
     "edit.stale": (
         "그사이 다른 사람이 변경해서 아직 저장하지 않았습니다. 값이 다른 항목 아래에 지금 저장된 값이 "
         "있습니다. 다시 저장하면 입력한 값으로 바뀝니다."
@@ -222,9 +222,9 @@ TEXTS: Mapping[str, str] = {
     "field.disk_mb": "디스크 (MB)",
     "field.at_most": "이곳에서는 최대 {max}까지 가능합니다.",
     "field.ttl": "아무도 쓰지 않을 때",
-    "field.tab_script": "IDE 안에서",
-    "field.tab_script.hint": "잠들기 전에 알리고, 깨우기를 제안하며, 누가 쓰는지 알아챕니다.",
-    "field.cross_port_access": "포트 사이",
+    "field.tab_script": "IDE 안의 codehub",
+    "field.tab_script.hint": "잠들기 전에 알리고, 깨우기를 제안하며, 쓰는 사람이 있는지 알아챕니다.",
+    "field.cross_port_access": "포트 사이 접근",
     "field.cross_port_access.hint": (
         "한 포트의 페이지가 다른 포트에 요청하고, IDE가 포트를 그 안에 보여 줄 수 있습니다. 소유자 자신에게만, 이 "
         "워크스페이스 안에서만 열립니다."
@@ -829,8 +829,8 @@ TEXTS: Mapping[str, str] = {
     "reason.AskedToPurge": "영구 삭제를 요청했습니다.",
     "reason.AskedToUndelete": "삭제를 되돌리도록 요청했습니다.",
     "reason.AskedToForget": "삭제를 포기하도록 요청했습니다.",
-    "reason.PortShared": "{port} 포트를 열었습니다: {visibility}.",
-    "reason.PortSharedUntil": "{port} 포트를 {until}까지 열었습니다: {visibility}.",
+    "reason.PortShared": "{port} 포트를 열었습니다: “{visibility}”.",
+    "reason.PortSharedUntil": "{port} 포트를 {until}까지 열었습니다: “{visibility}”.",
     "reason.PortMadePrivate": "{port} 포트를 비공개로 바꿨습니다.",
     # 요청을 거절한 이유
     "reason.OperationUnderWay": "{operation} 작업이 진행 중입니다. 끝난 뒤에 다시 요청하세요.",
