@@ -111,6 +111,24 @@ async def test_a_preflight_is_answered_without_its_server_and_wakes_nothing() ->
         assert (await scene.made.store.get(scene.row.id)).spec.desired_state is DesiredState.STANDBY
 
 
+async def test_a_public_ports_server_answers_preflights_itself() -> None:
+    """Whoever comes without a door is let in there, and is bounded by what the server allows alone."""
+    async with world() as scene:
+        await share(scene.made, scene.row, Visibility.PUBLIC, timedelta(hours=1), PORT)
+        asks = (*FETCH, "Access-Control-Request-Method: PUT")
+        origin = origin_of(scene.row, PAGE)
+
+        async def is_its_servers() -> bool:
+            reply = await scene.ask(Browser(scene.made), *asks, origin=origin, method="OPTIONS")
+            return reply.status == 200
+
+        await until(is_its_servers)
+        assert scene.heads[-1].startswith(b"OPTIONS /data ")
+        reply = await scene.ask(Browser(scene.made), *asks, origin=origin, method="OPTIONS")
+        assert reply.values("Access-Control-Allow-Origin") == ["*"]
+        assert reply.values("Access-Control-Allow-Credentials") == []
+
+
 async def test_a_preflight_that_asks_for_no_names_is_allowed_none() -> None:
     async with world() as scene:
         asks = ("Access-Control-Request-Method: P/T", "Access-Control-Request-Headers: a b")
