@@ -14,6 +14,8 @@ from tests.support.hub import BOB, BOBS, Hub, hub
 from tests.support.origins import ORIGINS, UPGRADE, Browser, Reply, host_of
 from tests.support.patience import until
 
+from codehub.core.amendments import By
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.visibility import Visibility
 from codehub.core.workspace import Workspace
@@ -111,6 +113,24 @@ async def test_a_preflight_is_answered_without_its_server_and_wakes_nothing() ->
         assert (await scene.made.store.get(scene.row.id)).spec.desired_state is DesiredState.STANDBY
 
 
+async def test_a_public_ports_server_answers_preflights_itself() -> None:
+    """Whoever comes without a door is let in there, and is bounded by what the server allows alone."""
+    async with world() as scene:
+        await share(scene.made, scene.row, Visibility.PUBLIC, timedelta(hours=1), PORT)
+        asks = (*FETCH, "Access-Control-Request-Method: PUT")
+        origin = origin_of(scene.row, PAGE)
+
+        async def is_its_servers() -> bool:
+            reply = await scene.ask(Browser(scene.made), *asks, origin=origin, method="OPTIONS")
+            return reply.status == 200
+
+        await until(is_its_servers)
+        assert scene.heads[-1].startswith(b"OPTIONS /data ")
+        reply = await scene.ask(Browser(scene.made), *asks, origin=origin, method="OPTIONS")
+        assert reply.values("Access-Control-Allow-Origin") == ["*"]
+        assert reply.values("Access-Control-Allow-Credentials") == []
+
+
 async def test_a_preflight_that_asks_for_no_names_is_allowed_none() -> None:
     async with world() as scene:
         asks = ("Access-Control-Request-Method: P/T", "Access-Control-Request-Headers: a b")
@@ -149,6 +169,25 @@ async def test_a_websocket_between_ports_reaches_its_server() -> None:
         await talk.head()
         await talk.close()
         assert b"\r\nUpgrade: websocket\r\n" in scene.heads[0]
+
+
+async def test_a_websocket_between_ports_ends_when_its_owner_takes_that_back() -> None:
+    async def tunnel(talk: Talk) -> None:
+        await talk.head()
+        await talk.send(
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+        )
+        await talk.rest()
+
+    async with world() as scene, server(tunnel) as served:
+        scene.made.instance_access.served_by[PORT] = served.upstream.port  # type: ignore[union-attr]
+        ann = await scene.ann()
+        talk = await ann.upgrade(scene.host, "/socket", f"Origin: {origin_of(scene.row, PAGE)}")
+        assert b" 101 " in await talk.head()
+        by = By("ann", verbatim("test"))
+        await scene.made.service.change(scene.row.id, lambda _spec: {"cross_port_access": False}, None, by)
+        assert await talk.is_closed()
+        await talk.close()
 
 
 @pytest.mark.parametrize("on", [True, False])

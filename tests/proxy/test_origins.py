@@ -224,6 +224,7 @@ async def test_a_session_is_led_from_the_path_form_to_the_origin(ide: str, path:
         for lines in (SAME_ORIGIN, (), UPGRADE):
             refused = await browser.ask("hub.test", f"/w/{row.id}{path}", COOKIE, *lines)
             assert (refused.status, ORIGINS.origin_of(row.label) in refused.body) == (403, True)
+            assert "token" in refused.body
         assert not made.ide.received
 
 

@@ -156,7 +156,7 @@ class _Bucket:
 
 
 class _OpenObject:
-    """An upload that was begin for a Job."""
+    """An upload that is made for a Job."""
 
     def __init__(
         self, objects: Objects, bucket: _Bucket, key: str, upload_id: str, grants: JobGrants

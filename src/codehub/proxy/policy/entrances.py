@@ -133,6 +133,10 @@ class CachedWorkspace:
             grant.alive = False
             grant.entrance.grants.pop(grant.credential, None)
 
+    def end_at_ports(self) -> None:
+        """End what is open at ports: a page at another one may have asked for it."""
+        self.end([grant for grant in self.grants if grant.entrance.port is not None])
+
     def notify(self) -> None:
         """Wake whoever waits for a change."""
         changed, self._changed = self._changed, asyncio.Event()

@@ -236,12 +236,12 @@ class WorkspaceGate:
         """Let a page at one port of a workspace ask another, and its IDE show one, for their owner."""
         assert self._entering is not None
         change = change_of(crossing, entry.head, self._entering.origins)
-        if crossing is Crossing.PREFLIGHT:
-            return preflight_answer(entry.head, change)
-        if person is None:
+        if person is None or crossing is Crossing.PREFLIGHT:
             answer = await self._let_in(entry, None, cached)
             if crossing is Crossing.REQUEST or not isinstance(answer, Answer):
-                return answer
+                return answer  # a public port's server says itself what nobody in particular may ask
+            if crossing is Crossing.PREFLIGHT:
+                return preflight_answer(entry.head, change)
             return change_answer(refused_page("frame", entry.language, entry.site.hub), change)
         if not is_owner(person, cached.workspace):
             return error(403, text(entry.language, "program.other_site"))

@@ -378,6 +378,8 @@ class RouteCache:
         before, cached.workspace = cached.workspace, row
         if before.spec.revision != row.spec.revision:
             self._monitor_of(row)  # the same one, told of its new time to live
+        if before.spec.cross_port_access and not row.spec.cross_port_access:
+            cached.end_at_ports()
         if (before.status.version, before.spec.revision) == (row.status.version, row.spec.revision):
             return None
         return cached

@@ -1941,7 +1941,9 @@ TEXTS: Mapping[str, str] = {
     "program.no_workspace": "There is no such workspace.",
     "program.nothing_here": "There is nothing here.",
     "program.enter": "Only a browser that goes there itself can open this.",
-    "program.own_origin": "A session opens this workspace at its own address alone: {origin}/",
+    "program.own_origin": (
+        "Here a program sends a token. A session opens this workspace at its own address: {origin}/"
+    ),
     "program.port": "Ports can't be opened here: workspaces have no network of their own.",
     "program.silent": "Nothing listens on port {port} in the workspace.",
     "program.asleep": "The workspace sleeps, and only its owner can wake it.",

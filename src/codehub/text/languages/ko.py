@@ -1908,7 +1908,7 @@ TEXTS: Mapping[str, str] = {
     "program.no_workspace": "그런 워크스페이스가 없습니다.",
     "program.nothing_here": "여기에는 아무것도 없습니다.",
     "program.enter": "브라우저로 직접 이동해야 열 수 있습니다.",
-    "program.own_origin": "세션으로는 이 워크스페이스를 자체 주소에서만 열 수 있습니다: {origin}/",
+    "program.own_origin": "여기서는 프로그램이 토큰을 보냅니다. 세션으로는 이 워크스페이스를 자체 주소에서만 열 수 있습니다: {origin}/",
     "program.port": "여기서는 포트를 열 수 없습니다: 워크스페이스에 자체 네트워크가 없습니다.",
     "program.silent": "워크스페이스의 {port} 포트에서 수신 대기하는 프로그램이 없습니다.",
     "program.asleep": "워크스페이스가 잠들어 있고, 소유자만 깨울 수 있습니다.",
