@@ -46,6 +46,7 @@ OTHER, THIRD = key_of(7), key_of(8)
 OWN = CommittedArchive(KEY, ago(500))
 NEWER = CommittedArchive(OTHER, ago(400))
 OLDER = CommittedArchive(OTHER, ago(600))
+OLDEST = CommittedArchive(THIRD, ago(700))
 TIMELESS = CommittedArchive(OTHER, None)
 NEWER_EMPTY = CommittedArchive(OTHER, ago(400), is_empty=True)
 COPY = CommittedArchive(THIRD, ago(30), digest="of what its own holds")
@@ -190,6 +191,21 @@ def test_what_is_taken_gives_up_nothing_that_is_newer() -> None:
     error_info = judge(row, look(OLDER.key, OLDER, COPY), NOW).status.error_info
     assert error_info is not None
     assert error_info.context[NEWEST_ARCHIVE] == COPY.key
+
+
+@pytest.mark.parametrize("left", [OLDEST, replace(OLDEST, committed_at=None)], ids=["older", "timeless"])
+def test_what_is_taken_and_lost_before_its_copy_gives_up_nothing_that_is_older(
+    left: CommittedArchive,
+) -> None:
+    taken = judge(answered(KEY, newest=None, **TAKEN), look(None, OLDER, left), NOW).status
+    lost = replace(answered(OLDER.key, newest=None, **ACCEPTED).status, home_ctx=taken.home_ctx)
+    row = replace(answered(OLDER.key, newest=None, **ACCEPTED), status=lost)
+    status = judge(row, look(None, left), NOW).status
+    assert status.archive_key is None
+    begun = at_work(Operation.PROVISIONING, None, home_ctx=status.home_ctx)
+    error_info = judge(begun, look(None, left), NOW).status.error_info
+    assert error_info is not None
+    assert error_info.context[NEWEST_ARCHIVE] == left.key
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,10 @@ def test_a_navigation_comes_from_anywhere_and_all_else_from_its_own_origin() -> 
     assert is_from_elsewhere(Visit(fetch_site="same-origin", origin="https://b.ws.example.net"), own)
     assert not is_from_elsewhere(Visit(fetch_site="same-origin", origin=own), own)
     assert not is_from_elsewhere(Visit(agent="curl/8"), own)
+    silent = Visit(agent="Mozilla/5.0", accept="text/html")
+    assert not is_from_elsewhere(silent, own)
+    assert not is_from_elsewhere(replace(silent, origin=own), own)
+    assert is_from_elsewhere(replace(silent, origin="https://b.ws.example.net"), own)
 
 
 @pytest.mark.parametrize("own", [None, 3000])

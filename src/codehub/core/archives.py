@@ -11,7 +11,9 @@ from codehub.core.workspace import Status
 
 CLOCKS_APART = timedelta(minutes=1)
 """So much may the clock of what holds the homes be behind the database's."""
-_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+NOTHING_GIVEN_UP = datetime.min.replace(tzinfo=UTC)
+"""A time before that of any archive: what was chosen is committed anew, and nothing is given up by it."""
+_BEFORE_ALL = NOTHING_GIVEN_UP + timedelta.resolution
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ nothing.
 from dataclasses import replace
 from datetime import datetime
 
-from codehub.core.archives import newest
+from codehub.core.archives import NOTHING_GIVEN_UP, newest
 from codehub.core.conditions import NO_ARCHIVE
 from codehub.core.errors import NEWEST_ARCHIVE, ErrorInfo, ErrorReason
 from codehub.core.observation import ARCHIVE_GONE, ARCHIVE_READY, UNTOLD, Observation, Unobserved, Volume
@@ -92,7 +92,7 @@ def _take_newest(spec: Spec, status: Status, observation: Observation, now: date
     # Where the row's own archive is gone, or a loss of one was accepted, it may have been newer. What is
     # taken in its place is committed anew first: its removal may be under way, for it had been replaced.
     has_own = any(each.key == status.archive_key for each in archives)
-    given_up_at = None if has_own else archive.order
+    given_up_at = None if has_own else NOTHING_GIVEN_UP
     ready = ARCHIVE_READY.following(status.conditions.archive_ready, now)
     return replace(
         status,

@@ -154,9 +154,10 @@ def is_from_elsewhere(visit: Visit, origin: str) -> bool:
     """Whether something else asks than a page of this very origin, a navigation or a program.
 
     Siblings below one domain are no border to cookies: whatever they are let do, they do as whoever is here
-    (security.md 27).
+    (security.md 27). A browser that does not say what a request is for may ask for another page's script: it
+    then names that page's origin, which no navigation does.
     """
-    if intent(visit) is Intent.NAVIGATION:
+    if intent(visit) is Intent.NAVIGATION and (visit.fetch_mode or not visit.origin):
         return False
     return visit.fetch_site in ("cross-site", "same-site") or visit.origin not in ("", origin)
 
