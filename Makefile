@@ -111,7 +111,7 @@ test-cli: $(DEV) engines ## the command line against a running codehub, and in a
 	@$(ENGINES_SUITE) test-cli 75 $(PYTEST) -m cli -n 2
 
 test-package: $(DEV) ## the wheel from a fresh environment; the systemd unit, the compose file and the Dockerfile
-	@$(SUITE) test-package 150 $(PYTEST) -m package
+	@$(SUITE) test-package 150 $(PYTEST) -m package -n 2 --dist worksteal
 
 test-compose: $(DEV) ## compose.yaml, run with images of the same names that are made from Debian's packages (not in `make test`: it builds for minutes)
 	@scripts/engines docker-compose:docker-compose
