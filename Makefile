@@ -61,7 +61,7 @@ manifests: $(DEV) ## write deploy/kubernetes/codehub.yaml from the chart (takes 
 
 test-k8s: $(DEV) built ## Kubernetes: a real cluster per worker, in namespaces of its own (skipped until `make kubernetes` was run; K8S=1 and CI=true run it)
 	@if [ "$(CI)" = true ] || [ -n "$(K8S)" ]; then $(MAKE) --no-print-directory kubernetes; fi
-	@$(ENGINES_SUITE) test-k8s 480 $(PYTEST) -m kubernetes -n 2 --dist loadfile --no-loadscope-reorder
+	@$(ENGINES_SUITE) test-k8s 900 $(PYTEST) -m kubernetes -n 2 --dist loadfile --no-loadscope-reorder
 
 test-circle: $(DEV) built ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL; with curl, and in a browser until it sleeps
 	@$(ENGINES_SUITE) test-circle 200 $(BIN)/python -m tests.support.docker $(PYTEST) -m circle -n 2 --dist worksteal
