@@ -94,6 +94,13 @@ def added_kinds(cluster: TestCluster) -> Iterator[None]:
     finally:
         for each in _KINDS:
             cluster.ask("DELETE", cluster.path_of(each))
+        # It ends a moment later, and would take what the next test makes of it with it.
+        for each in _KINDS:
+            block_until(partial(_is_gone, cluster, cluster.path_of(each)))
+
+
+def _is_gone(cluster: TestCluster, path: str) -> bool:
+    return cluster.find(path) is None
 
 
 def _is_served(cluster: TestCluster, path: str) -> bool:
